@@ -1,0 +1,1 @@
+"""What is particular to attention: axes, weights and forms."""
