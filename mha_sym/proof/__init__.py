@@ -1,0 +1,1 @@
+"""Terms, rules, normal form, prover, refuter, certificate and checker."""
