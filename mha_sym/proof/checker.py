@@ -1,0 +1,98 @@
+"""Trusted: replays a certificate; the only way in which an equation becomes proved.
+
+A certificate turns both sides of a goal, step by step, into the same term.  Nothing but `rules` decides
+whether a step is right, and nothing but equality up to bound names and order ends a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mha_sym.proof.rules import RULES, Context, Lemma
+from mha_sym.proof.terms import Term, TermError, Var, at_path, equal, free, put_path
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One application of a rule: its name, the place as child numbers from the root, its arguments."""
+
+    rule: str
+    path: tuple[int, ...]
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``left = right`` for all positions of the variables."""
+
+    name: str
+    variables: tuple[Var, ...]
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A goal and the steps that bring each of its sides to a common term."""
+
+    goal: Goal
+    left: tuple[Step, ...]
+    right: tuple[Step, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, those of the left side first."""
+        return self.left + self.right
+
+
+class Rejected(Exception):
+    """A certificate that does not replay: the step, and why."""
+
+
+def apply_step(term: Term, step: Step, context: Context) -> Term:
+    """The term after one step.
+
+    Raises:
+        Rejected: if the rule is unknown or does not apply there.
+    """
+    if step.rule not in RULES:
+        raise Rejected(f"no rule {step.rule!r}")
+    try:
+        new = RULES[step.rule].apply(at_path(term, step.path), context, **step.args)
+    except (TermError, TypeError, IndexError, KeyError) as fault:
+        raise Rejected(f"{step.rule} at {step.path}: {fault}") from fault
+    return put_path(term, step.path, new)
+
+
+def replay(term: Term, steps: Iterable[Step], context: Context) -> Term:
+    """The term after all steps."""
+    for step in steps:
+        term = apply_step(term, step, context)
+    return term
+
+
+def check(certificate: Certificate, context: Context) -> Lemma:
+    """The equation as a lemma, if the certificate proves it.
+
+    Raises:
+        Rejected: if a step does not apply, the two ends differ, or a variable is free that is not stated.
+    """
+    goal = certificate.goal
+    stated = {v.name for v in goal.variables}
+    if not free(goal.left) | free(goal.right) <= stated:
+        raise Rejected("the goal has variables that it does not state")
+    left = replay(goal.left, certificate.left, context)
+    right = replay(goal.right, certificate.right, context)
+    if not equal(left, right):
+        raise Rejected("the two sides end in different terms")
+    return Lemma(goal.variables, goal.left, goal.right)
+
+
+def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str, Lemma]:
+    """Check goals in order; each proved one may be used as a lemma by those after it."""
+    proved: dict[str, Lemma] = {}
+    for certificate in certificates:
+        proved[certificate.goal.name] = check(certificate, replace(context, lemmas={**context.lemmas, **proved}))
+    return proved
