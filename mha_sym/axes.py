@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import sympy
 
 from mha_sym.errors import AxisProblem
 
-Size = sympy.Expr
+Size: TypeAlias = sympy.Expr
 
 
 def size_symbol(name: str) -> sympy.Symbol:
