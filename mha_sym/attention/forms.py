@@ -57,8 +57,9 @@ def _bias(value: Expr, bias: Expr | None) -> Expr:
 
 
 def project(x: Expr, token: Axis, w: Expr, feature: Axis, b: Expr | None, d: Dims) -> Expr:
-    """``X W + b``: from ``(b, token, m)`` to ``(b, token, feature)``."""
-    pattern = f"b {token.name} m, m {feature.name} -> b {token.name} {feature.name}"
+    """``X W + b``: from ``(b, token, m)`` to ``(b, token, feature)``; keys and values may have a width of their own."""
+    width = x.axes[-1].name
+    pattern = f"b {token.name} {width}, {width} {feature.name} -> b {token.name} {feature.name}"
     return _bias(einsum(pattern, x, w), b)
 
 
