@@ -1,0 +1,29 @@
+# Two commands: `make prove` proves every theorem, `make test` runs lint, types and tests.
+# Both set up what they need in .venv first, and again only after pyproject.toml has changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: prove test
+.DELETE_ON_ERROR:
+
+prove: .venv/installed
+	$(BIN)/mha-sym prove
+
+test: .venv/installed-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+# A stamp for each set of dependencies.  Installing in place: edits of the code need no new installation.
+.venv/installed: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/installed-for-tests: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ .venv/installed
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }

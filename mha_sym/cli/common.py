@@ -1,0 +1,113 @@
+"""What the commands share: exit codes, complaints, the ``--traceback`` option, and writing files.
+
+Nothing here knows what a theorem is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from mha_sym.errors import Problem
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Exit(IntEnum):
+    """How a run ends."""
+
+    OK = 0
+    FAILED = 1
+    UNUSABLE = 2
+    FAULT = 70
+    INTERRUPTED = 130
+    PIPE = 141
+
+
+def complain(message: str, who: str = "mha-sym") -> None:
+    """One line to standard error."""
+    sys.stderr.write(f"{who}: {message}\n")
+
+
+def write(text: str) -> None:
+    """Text to standard output, ended by one newline."""
+    try:
+        sys.stdout.write(text.rstrip("\n") + "\n")
+    except UnicodeEncodeError as error:
+        raise Problem(
+            f"standard output cannot show {error.object[error.start]!r} in its encoding, {error.encoding}",
+            hint="set PYTHONIOENCODING=utf-8, or write to a file with -o where there is that option",
+        ) from error
+
+
+def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
+    root = context.find_root()
+    root.meta["traceback"] = value or root.meta.get("traceback", False)
+    return value
+
+
+def traceback_option(command: F) -> F:
+    """The option ``--traceback``, before or after the command's name.  `wants_traceback` reads it."""
+    words = "Show where in the code a problem arose."
+    return click.option("--traceback", is_flag=True, expose_value=False, callback=_remember, help=words)(command)
+
+
+def wants_traceback(context: click.Context | None = None) -> bool:
+    """Whether ``--traceback`` was given, before or after the command's name."""
+    return bool((context or click.get_current_context()).find_root().meta.get("traceback", False))
+
+
+def write_file(path: Path, text: str, *, force: bool) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        Problem: if there is such a file and ``force`` is not given, or if it cannot be written.
+    """
+    refuse_existing(path, force=force)
+    try:
+        _replace(path.resolve(), text)  # what a link points to, not the link
+    except OSError as error:
+        raise Problem(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """Complain, before any work is done for it, about a file that is there already.
+
+    Raises:
+        Problem: if there is such a file and ``force`` is not given, or a directory.
+    """
+    if path.is_dir():
+        raise Problem(f"{path} is a directory", expected="the name of a file to write")
+    if path.exists() and not force:
+        raise Problem(f"{path} exists", hint="give --force to replace it")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write beside the file and rename, so that no reader ever finds half of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with open(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(name, _mode(path))
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _mode(path: Path) -> int:
+    """The permissions the file has, or those that a new file gets."""
+    if path.exists():
+        return path.stat().st_mode & 0o7777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,31 @@
+"""``mha-sym count``: parameters, stored scores, multiply-adds and bytes moved of a layer, each by its name.
+
+The counting is in `mha_sym.count`, the showing in `mha_sym.render.count_text`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from mha_sym.cli.common import traceback_option, write
+from mha_sym.cli.layer import Sizes, layer_options, stages
+
+
+@click.command(short_help="Count parameters, scores, multiply-adds and bytes of a layer.")
+@layer_options
+@click.option("--bias/--no-bias", default=False, show_default=True, help="Whether all four projections have a bias.")
+@click.option(
+    "--itemsize", type=click.IntRange(min=1), default=4, show_default=True, metavar="BYTES", help="Bytes of one entry."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output and nothing else.")
+@traceback_option
+def count(form: str, bias: bool, itemsize: int, as_json: bool, **sizes: Any) -> None:
+    """Count a layer: separate quantities, as formulas and, where the sizes are given, in numbers."""
+    from mha_sym.count import count as count_of
+    from mha_sym.render import count_text
+
+    counts = count_of(stages(Sizes(**sizes), form, bias).y, itemsize)
+    write(json.dumps(count_text.count_json(counts), indent=2) if as_json else count_text.count_table(counts))

@@ -1,0 +1,87 @@
+"""``mha-sym prove``: try theorems and their controls, show a table or print JSON.
+
+It decides the exit code and nothing else: trying is in `mha_sym.cli.workers`, showing in `mha_sym.render.terminal`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from mha_sym.cli.common import Exit, complain, traceback_option, wants_traceback, write
+
+if TYPE_CHECKING:
+    from mha_sym.cli.workers import Answer, Failed
+
+
+@click.command()
+@click.argument("theorems", nargs=-1, metavar="[NAME|PATH]...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output and nothing else.")
+@click.option("--no-recheck", is_flag=True, help="Skip the independent comparison at small explicit sizes.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="How many at a time; all processors if omitted.")
+@traceback_option
+def prove(theorems: tuple[str, ...], as_json: bool, no_recheck: bool, jobs: int | None) -> int:
+    """Prove theorems for all sizes and refute their controls.
+
+    Without a NAME or PATH, every theorem that comes with mha-sym.  Ends with 0 only if every theorem is proved and
+    every control refuted.
+    """
+    from mha_sym.cli.workers import Task, attempt_all
+    from mha_sym.library import theorem_names
+    from mha_sym.render.terminal import progress
+
+    tasks = [Task(name, recheck=not no_recheck) for name in dict.fromkeys(theorems or theorem_names())]
+    with progress(len(tasks)) as done:
+        answers = attempt_all(tasks, jobs or os.cpu_count() or 1, lambda task: done(task.name))
+    if as_json:
+        write(json.dumps(_object(answers), indent=2, ensure_ascii=False))
+    else:
+        _show(answers)
+    return _exit_code(answers)
+
+
+def _object(answers: Sequence[Answer]) -> dict[str, object]:
+    """What ``--json`` prints; theorems that could not be tried stand apart, since nothing is known of them."""
+    from mha_sym.cli.workers import Failed, Proved
+
+    found: dict[str, object] = {"theorems": [a.result for a in answers if isinstance(a, Proved)]}
+    failed = [{"name": a.task.name, "message": a.message} for a in answers if isinstance(a, Failed)]
+    return {**found, "errors": failed} if failed else found
+
+
+def _show(answers: Sequence[Answer]) -> None:
+    from mha_sym.cli.workers import Proved
+    from mha_sym.render.terminal import summary, table
+
+    tried = [a for a in answers if isinstance(a, Proved)]
+    results = [a.result for a in tried]
+    if results:
+        write(table(results))
+    for one in tried:
+        for line in one.failures:
+            write(f"{one.result['name']}: {line}")
+    write(summary(results, len(answers) - len(tried)))
+
+
+def _exit_code(answers: Sequence[Answer]) -> int:
+    from mha_sym.cli.workers import Failed
+
+    failed = [a for a in answers if isinstance(a, Failed)]
+    for one in failed:
+        _tell(one)
+    if failed:
+        return Exit.FAULT if any(one.fault for one in failed) else Exit.UNUSABLE
+    if not answers:
+        complain("nothing was checked")
+    return Exit.OK if answers and all(a.holds for a in answers if not isinstance(a, Failed)) else Exit.FAILED
+
+
+def _tell(failed: Failed) -> None:
+    if failed.trace and (failed.fault or wants_traceback()):
+        click.echo(failed.trace, err=True)
+    words = "a fault of mha_sym itself, " if failed.fault else ""
+    complain(f"{failed.task.name}: {words}{failed.message}")

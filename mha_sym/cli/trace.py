@@ -1,0 +1,27 @@
+"""``mha-sym trace``: the axes of every value in a layer, in order.
+
+The tracing is in `mha_sym.trace`, the showing in `mha_sym.render.trace_text`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from mha_sym.cli.common import traceback_option, write
+from mha_sym.cli.layer import Sizes, layer_options, stages
+
+
+@click.command(short_help="Trace the axes of a layer, step by step.")
+@layer_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output and nothing else.")
+@traceback_option
+def trace(form: str, as_json: bool, **sizes: Any) -> None:
+    """Trace the axes of a layer, with names and sizes, step by step; sizes that are not given stay symbols."""
+    from mha_sym.render import trace_text
+    from mha_sym.trace import trace as trace_of
+
+    steps = trace_of(stages(Sizes(**sizes), form).y)
+    write(json.dumps(trace_text.trace_json(steps), indent=2) if as_json else trace_text.trace_table(steps))

@@ -1,0 +1,133 @@
+"""A theorem's report as plain data: what ``mha-sym prove --json`` prints, and what the table is made from.
+
+Defines the shapes `TheoremResult`, `ControlResult` and `Witness`, and `theorem_result`, `scope` and `failures`.  The
+data holds only what JSON can say, so that it can cross from one process to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypedDict
+
+from mha_sym.axes import Axis
+from mha_sym.expr import Expr, walk
+from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
+
+
+class Witness(TypedDict):
+    """A counterexample: sizes, where, both values there, and the inputs."""
+
+    sizes: dict[str, int]
+    index: dict[str, int]
+    left: str
+    right: str
+    inputs: dict[str, Any]
+    permutations: dict[str, list[int]]
+
+
+class ControlResult(TypedDict):
+    """What is known of one control."""
+
+    name: str
+    verdict: str
+    counterexample: Witness | None
+
+
+class TheoremResult(TypedDict):
+    """What is known of one theorem."""
+
+    name: str
+    verdict: str
+    scope: str
+    seconds: float
+    steps: int
+    controls: list[ControlResult]
+
+
+def theorem_result(report: Report) -> TheoremResult:
+    """The report as plain data."""
+    return {
+        "name": report.theorem.name,
+        "verdict": report.verdict.value,
+        "scope": scope(report.theorem.claims),
+        "seconds": round(report.seconds, 3),
+        "steps": report.steps,
+        "controls": [
+            {"name": o.claim.name, "verdict": o.verdict.value, "counterexample": witness(o.counterexample)}
+            for o in report.controls
+        ],
+    }
+
+
+def witness(found: Counterexample | None) -> Witness | None:
+    """A counterexample as plain data; numbers that are not integers become text."""
+    if found is None:
+        return None
+    return {
+        "sizes": {name: int(size) for name, size in found.sizes.items()},
+        "index": {name: int(position) for name, position in found.index.items()},
+        "left": str(found.left),
+        "right": str(found.right),
+        "inputs": {name: _plain(value) for name, value in found.inputs.items()},
+        "permutations": {name: [int(i) for i in images] for name, images in found.permutations.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Nested rows as lists, integers as they are, every other number as text such as ``1/3``."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def scope(claims: Iterable[Claim]) -> str:
+    """For which sizes the claims are stated: ``all sizes``, or the axes whose size is a fixed number.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> from mha_sym.expr import Input
+        >>> x, y = (Input("X", (axis("t", "T"), axis("h", size)), "data") for size in ("h", 3))
+        >>> scope([Claim("same", x, x)]), scope([Claim("same", y, y)])
+        ('all sizes', 'at h=3')
+    """
+    fixed: dict[str, set[int]] = {}
+    for claim in claims:
+        for side in (claim.left, claim.right):
+            for one in _plain_axes(side):
+                if one.size.is_Integer:
+                    fixed.setdefault(one.name, set()).add(int(one.size))
+    if not fixed:
+        return "all sizes"
+    return "at " + ", ".join(f"{name}={size}" for name in sorted(fixed) for size in sorted(fixed[name]))
+
+
+def _plain_axes(expr: Expr) -> Iterator[Axis]:
+    for node in walk(expr):
+        for one in node.axes:
+            yield from one.primitive()
+
+
+def failures(report: Report) -> list[str]:
+    """One line for every claim that is not proved and every control that is not refuted."""
+    lines = [
+        f"claim {o.claim.name} is {o.verdict.value}{_why(o)}" for o in report.claims if o.verdict is not Verdict.PROVED
+    ]
+    lines += [
+        f"control {o.claim.name} is {o.verdict.value}, not refuted{_why(o)}"
+        for o in report.controls
+        if o.verdict is not Verdict.REFUTED
+    ]
+    return lines if report.claims else ["it claims nothing, so nothing was checked"]
+
+
+def _why(outcome: Outcome) -> str:
+    found = outcome.counterexample
+    if found is None:
+        return f": {outcome.detail}" if outcome.detail else ""
+    sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
+    index = ", ".join(f"{name}={position}" for name, position in found.index.items())
+    return f": {found.left} against {found.right} at [{index}] with {sizes}"
