@@ -61,7 +61,7 @@ def apply_step(term: Term, step: Step, context: Context) -> Term:
         raise Rejected(f"no rule {step.rule!r}")
     try:
         new = RULES[step.rule].apply(at_path(term, step.path), context, **step.args)
-    except (TermError, TypeError, IndexError, KeyError) as fault:
+    except (TermError, TypeError, ValueError, IndexError, KeyError) as fault:
         raise Rejected(f"{step.rule} at {step.path}: {fault}") from fault
     return put_path(term, step.path, new)
 

@@ -19,12 +19,15 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
+    Digit,
+    Domain,
     Entry,
     Index,
     Inj,
     Join,
     Mul,
     Num,
+    Part,
     Perm,
     Size,
     Term,
@@ -67,11 +70,12 @@ class Lemma:
 
 @dataclass(frozen=True)
 class Context:
-    """What a statement takes for granted: definitions, 0/1 tensors, constant tables, positive terms, lemmas."""
+    """What a statement takes for granted: definitions, 0/1 tensors, constant tables, bijections, positive terms, lemmas."""
 
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     booleans: frozenset[str] = frozenset()
     tables: Mapping[str, Mapping[tuple[int, ...], Fraction]] = field(default_factory=dict)
+    bijections: Mapping[str, Domain] = field(default_factory=dict)
     positive: tuple[tuple[tuple[Var, ...], Term], ...] = ()
     lemmas: Mapping[str, Lemma] = field(default_factory=dict)
 
@@ -115,8 +119,28 @@ def unfold(term: Term, context: Context) -> Term:
     if not isinstance(term, Entry) or term.name not in context.definitions:
         raise TermError("not an entry of a defined tensor")
     definition = context.definitions[term.name]
-    need(len(definition.params) == len(term.at), "wrong number of positions")
-    return subst(definition.body, {p.name: i for p, i in zip(definition.params, term.at, strict=True)})
+    return subst(definition.body, _instance(definition.params, term.at))
+
+
+def _instance(variables: tuple[Var, ...], at: tuple[Index, ...]) -> dict[str, Index]:
+    need(len(at) == len(variables), "wrong number of positions")
+    need(all(map(inside, at, variables)), "a position outside its axis")
+    return {v.name: i for v, i in zip(variables, at, strict=True)}
+
+
+def inside(index: Index, var: Var) -> bool:
+    """Whether a position certainly lies in the domain of a variable."""
+    match index:
+        case Var(_, domain) | Join(domain, _) | Inj(_, domain, _):
+            return domain_key(domain) == domain_key(var.domain)
+        case At(number):
+            return isinstance(var.domain.size, Num) and 0 <= number < var.domain.size.value
+        case Part(_, domain, number):
+            return domain_key(domain.factors[number]) == domain_key(var.domain)
+        case Digit(_, _, into, number):
+            return domain_key(into[number]) == domain_key(var.domain)
+        case Perm(_, _, inner):
+            return inside(inner, var)
 
 
 def table(term: Term, context: Context) -> Term:
@@ -130,8 +154,7 @@ def table(term: Term, context: Context) -> Term:
 def lemma(term: Term, context: Context, name: str, at: tuple[Index, ...], back: bool = False) -> Term:
     need(name in context.lemmas, "no such lemma")
     known = context.lemmas[name]
-    need(len(at) == len(known.variables), "wrong number of positions")
-    new = {v.name: i for v, i in zip(known.variables, at, strict=True)}
+    new = _instance(known.variables, at)
     left, right = (known.right, known.left) if back else (known.left, known.right)
     need(equal(subst(left, new), term), "the lemma says something else")
     return subst(right, new)
@@ -171,6 +194,9 @@ def _multiply(args: tuple[Term, ...]) -> Term:
             powers[arg.name] = powers.get(arg.name, Fraction(0)) + arg.power
     if number == 0:
         return ZERO
+    for name in [n for n in powers if n.isdigit()]:  # a root of a fixed size: 5^(3/2) = 5 * 5^(1/2)
+        whole = powers[name].numerator // powers[name].denominator
+        number, powers[name] = number * Fraction(name) ** whole, powers[name] - whole
     rest = [a for a in args if not isinstance(a, Num | Size)]
     sizes: list[Term] = [Size(name, powers[name]) for name in sorted(powers) if powers[name]]
     return product(([Num(number)] if number != 1 else []) + sizes + rest)
@@ -259,17 +285,6 @@ def split_sum(term: Term, _: Context) -> Term:
     return body
 
 
-def split_blocks(term: Term, _: Context) -> Term:
-    bind = _sum(term)
-    domain = bind.var.domain
-    need(bool(domain.blocks), "not over a concatenated axis")
-    addends = []
-    for number, one in enumerate(domain.blocks):
-        var = Var(bind.var.name, one)
-        addends.append(sum_over(var, subst(bind.body, {bind.var.name: Inj(var, domain, number)})))
-    return Add(tuple(addends))
-
-
 def enumerate_sum(term: Term, _: Context) -> Term:
     bind = _sum(term)
     size = bind.var.domain.size
@@ -284,26 +299,15 @@ def delta(term: Term, _: Context, position: int) -> Term:
     if not isinstance(bracket, Cmp) or bracket.op != "eq" or bracket.offset:
         raise TermError("not a bracket of equality")
     for here, there in ((bracket.left, bracket.right), (bracket.right, bracket.left)):
-        if here == bind.var and bind.var.name not in index_vars(there) and _inside(there, bind.var):
+        if here == bind.var and bind.var.name not in index_vars(there) and inside(there, bind.var):
             return subst(product(rest), {bind.var.name: there})
     raise TermError("the bracket does not fix the summed index")
 
 
-def _inside(index: Index, var: Var) -> bool:
-    """Whether a position certainly lies in the domain of a variable."""
-    match index:
-        case Var(_, domain) | Join(domain, _) | Inj(_, domain, _):
-            return domain_key(domain) == domain_key(var.domain)
-        case At(number):
-            return isinstance(var.domain.size, Num) and number < var.domain.size.value
-        case Perm(_, _, inner):
-            return _inside(inner, var)
-        case _:
-            return False
-
-
-def reindex(term: Term, _: Context, name: str, inverse: bool) -> Term:
+def reindex(term: Term, context: Context, name: str, inverse: bool) -> Term:
     bind = _sum(term)
+    need(name in context.bijections, "no such bijection")
+    need(domain_key(context.bijections[name]) == domain_key(bind.var.domain), "a bijection of another axis")
     return sum_over(bind.var, subst(bind.body, {bind.var.name: Perm(name, inverse, bind.var)}))
 
 
@@ -343,8 +347,7 @@ def hypothesis(context: Context, number: int, at: tuple[Index, ...]) -> Term:
     """An assumption of positivity at given positions."""
     need(0 <= number < len(context.positive), "no such assumption")
     variables, term = context.positive[number]
-    need(len(at) == len(variables), "wrong number of positions")
-    return subst(term, {v.name: i for v, i in zip(variables, at, strict=True)})
+    return subst(term, _instance(variables, at))
 
 
 def is_positive(term: Term, context: Context, known: frozenset[str]) -> bool:
@@ -403,20 +406,20 @@ def idempotent(term: Term, context: Context, first: int, second: int) -> Term:
     return product([left, *rest])
 
 
-def guard(term: Term, context: Context, bracket: int, path: tuple[int, ...]) -> Term:
+def guard(term: Term, context: Context, bracket: int, where: tuple[int, ...]) -> Term:
     (known,), _rest = _parts(term, Mul, bracket)
-    need(bool(path) and path[0] != bracket, "a bracket does not guard itself")
-    _unbound(term, path, known)
-    need(is_bracket(known, context) and equal(known, at_path(term, path)), "not the same bracket")
-    return put_path(term, path, ONE)
+    need(bool(where) and where[0] != bracket, "a bracket does not guard itself")
+    _unbound(term, where, known)
+    need(is_bracket(known, context) and equal(known, at_path(term, where)), "not the same bracket")
+    return put_path(term, where, ONE)
 
 
-def spread(term: Term, context: Context, bracket: int, path: tuple[int, ...]) -> Term:
+def spread(term: Term, context: Context, bracket: int, where: tuple[int, ...]) -> Term:
     (known,), _rest = _parts(term, Mul, bracket)
-    need(bool(path) and path[0] != bracket, "a bracket does not guard itself")
-    _unbound(term, path, known)
+    need(bool(where) and where[0] != bracket, "a bracket does not guard itself")
+    _unbound(term, where, known)
     need(is_bracket(known, context), "not a bracket")
-    return put_path(term, path, Mul((known, at_path(term, path))))
+    return put_path(term, where, Mul((known, at_path(term, where))))
 
 
 def _unbound(term: Term, path: tuple[int, ...], known: Term) -> None:
@@ -493,8 +496,6 @@ RULES: dict[str, Rule] = {
         Rule("constant_sum", rf"{_SUM}_{{i<n}} a = n a", "sum of a constant", constant_sum),
         Rule("split_sum", rf"{_SUM}_{{c}} f(c) = {_SUM}_r {_SUM}_j f(r d + j)",
              "sum over a product axis as a double sum", split_sum),
-        Rule("split_blocks", rf"{_SUM}_{{c}} = {_SUM}_{{\text{{block }} 1}} + {_SUM}_{{\text{{block }} 2}}",
-             "sum over a concatenation block by block", split_blocks),
         Rule("enumerate_sum", rf"{_SUM}_{{i<2}} a_i = a_0 + a_1", "sum written out", enumerate_sum),
         Rule("delta", rf"{_SUM}_i [i = e]\, f(i) = f(e)", "only one term is not zero", delta),
         Rule("reindex", rf"{_SUM}_i f(i) = {_SUM}_i f(\pi(i))", "renumbering along a bijection", reindex),

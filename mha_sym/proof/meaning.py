@@ -1,0 +1,417 @@
+"""What an expression means: at every tuple of positions, a scalar term of index notation.
+
+Defines `Meaning`, which turns expressions into terms and gathers the definitions, constants and
+bijections they rest on, and `goals`, which states a claim entry by entry.  Proving is not done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product as pairs
+from typing import Any
+
+import sympy
+
+from mha_sym.axes import Axis
+from mha_sym.axes import Index as HeadIndex
+from mha_sym.errors import AxisProblem
+from mha_sym.expr import (
+    Block,
+    Blocks,
+    Compare,
+    Concat,
+    Contract,
+    Expr,
+    Input,
+    Join,
+    Map,
+    Named,
+    Permute,
+    Reduce,
+    Rename,
+    Repeat,
+    Reshape,
+    Scalar,
+    Select,
+    Softmax,
+    Split,
+    Stack,
+    Table,
+    Total,
+    Transpose,
+    walk,
+)
+from mha_sym.proof import terms
+from mha_sym.proof.checker import Goal
+from mha_sym.proof.rules import Context, Definition
+from mha_sym.proof.terms import ONE, Add, Apply, At, Bind, Cmp, Domain, Entry, Inj, Mul, Num, Size, Term, Var
+
+#: how positions in an axis are called, first choice first
+LETTERS: dict[str, tuple[str, ...]] = {
+    "h": ("r", "q"), "k": ("j", "i", "l"), "v": ("j", "i", "l"), "s": ("s", "u", "w"), "m": ("m", "n", "p"),
+}  # fmt: skip
+
+Places = Mapping[str, terms.Index]
+
+
+def size_term(value: sympy.Expr) -> Term:
+    """A size expression as a term: rationals, rational powers of symbols, sums and products of these.
+
+    Raises:
+        AxisProblem: for anything else, such as a power of a sum that is not an integer.
+    """
+    if value.is_Rational:
+        return Num(Fraction(int(value.p), int(value.q)))
+    if value.is_Symbol:
+        return Size(value.name)
+    if value.is_Mul:
+        return Mul(tuple(map(size_term, value.args)))
+    if value.is_Add:
+        return Add(tuple(map(size_term, value.args)))
+    if value.is_Pow and value.exp.is_Rational:
+        base, power = value.base, Fraction(int(value.exp.p), int(value.exp.q))
+        if base.is_Symbol or base.is_Integer:
+            return Size(str(base), power)
+        if power == -1:
+            return Apply("inv", size_term(base))
+        if power.denominator == 1 and power > 0:
+            return Mul((size_term(base),) * int(power))
+    raise AxisProblem(f"{value} is not a number that the proof language knows", expected="rationals and sizes")
+
+
+@lru_cache(maxsize=1 << 10)
+def domain(axis: Axis) -> Domain:
+    """The domain of positions in an axis, called by its first letter."""
+    letter = LETTERS.get(axis.name, (axis.name if axis.is_plain else "c",))[0]
+    return Domain(letter, size_term(axis.size), tuple(map(domain, axis.factors)), tuple(map(domain, axis.blocks)))
+
+
+def _new_var(axis: Axis, taken: set[str]) -> Var:
+    letters = LETTERS.get(axis.name, (axis.name if axis.is_plain else "c",))
+    for letter in letters:
+        if letter not in taken:
+            return Var(letter, domain(axis))
+    return terms.fresh_var(Var(letters[0], domain(axis)), taken)
+
+
+def _has_blocks(axis: Axis) -> bool:
+    return bool(axis.blocks) or any(map(_has_blocks, axis.factors))
+
+
+@dataclass
+class Meaning:
+    """Terms of expressions, and what they rest on.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> meaning = Meaning()
+        >>> term = meaning.at(Input("X", (axis("t"),)), {"t": At(0)}, {})
+        >>> term
+        Entry(name='X', at=(At(number=0),))
+    """
+
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    named: dict[str, Named] = field(default_factory=dict)
+    booleans: set[str] = field(default_factory=set)
+    tables: dict[str, dict[tuple[int, ...], Fraction]] = field(default_factory=dict)
+    bijections: dict[str, Domain] = field(default_factory=dict)
+    positive: list[tuple[tuple[Var, ...], Term]] = field(default_factory=list)
+
+    def context(self) -> Context:
+        """All that was gathered, for rules to rest on."""
+        return Context(
+            dict(self.definitions), frozenset(self.booleans), dict(self.tables), dict(self.bijections),
+            tuple(self.positive),
+        )  # fmt: skip
+
+    def assume_positive(self, expr: Expr) -> None:
+        """Take for granted that every entry of an expression is positive."""
+        for goal in goals(self, "assumption", expr, Scalar(sympy.Integer(0))):
+            self.positive.append((goal.variables, goal.left))
+
+    def at(self, expr: Expr, places: Places, heads: Places) -> Term:
+        """The entry of ``expr`` at positions given by axis name; ``heads`` are the positions of family indices."""
+        handler = _HANDLERS.get(type(expr))
+        if handler is None:
+            raise AxisProblem(f"{type(expr).__name__} has no meaning", where="mha_sym.proof.meaning")
+        return handler(self, expr, places, heads)
+
+    # ------------------------------------------------------------ one method a node
+
+    def _input(self, expr: Input, places: Places, heads: Places) -> Term:
+        if expr.boolean:
+            self.booleans.add(expr.name)
+        return Entry(expr.name, tuple(places[a.name] for a in expr.over))
+
+    def _scalar(self, expr: Scalar, places: Places, heads: Places) -> Term:
+        return size_term(expr.value)
+
+    def _table(self, expr: Table, places: Places, heads: Places) -> Term:
+        self.tables.setdefault(expr.name, dict(_cells(expr.values, ())))
+        return Entry(expr.name, tuple(places[a.name] for a in expr.over))
+
+    def _compare(self, expr: Compare, places: Places, heads: Places) -> Term:
+        left, right, offset = places[expr.left.name], places[expr.right.name], expr.offset
+        bracket: Term
+        match expr.op:
+            case "eq" | "ne":
+                bracket = Cmp("eq", left, right, offset)
+            case "le" | "gt":
+                bracket = Cmp("le", left, right, offset)
+            case _:
+                bracket = Cmp("le", right, left, -offset)
+        return bracket if expr.op in ("eq", "le", "ge") else Add((ONE, Mul((Num(Fraction(-1)), bracket))))
+
+    def _map(self, expr: Map, places: Places, heads: Places) -> Term:
+        args = tuple(self.at(arg, places, heads) for arg in expr.args)
+        match expr.op:
+            case "add":
+                return Add(args)
+            case "mul":
+                return Mul(args)
+            case "neg":
+                return Mul((Num(Fraction(-1)), *args))
+            case _:
+                return Apply(expr.op, args[0])
+
+    def _bound(self, op: str, over: tuple[Axis, ...], places: Places, heads: Places, body: Any) -> Term:
+        """``op`` over all positions of some axes; ``body`` gives the term once the positions are added."""
+        if not over:
+            return body(places)  # type: ignore[no-any-return]
+        addends = []
+        for variables, index in positions(over[0], _names(places, heads), _has_blocks(over[0])):
+            inner = self._bound(op, over[1:], {**places, over[0].name: index}, heads, body)
+            for var in reversed(variables):
+                inner = Bind(op, var, inner)
+            addends.append(inner)
+        if op != "sum" and len(addends) > 1:
+            raise AxisProblem(f"{op} over a concatenated axis is not in the proof language")
+        return addends[0] if len(addends) == 1 else Add(tuple(addends))
+
+    def _contract(self, expr: Contract, places: Places, heads: Places) -> Term:
+        def body(inner: Places) -> Term:
+            return Mul(tuple(self.at(arg, inner, heads) for arg in expr.args))
+
+        return self._bound("sum", expr.summed, places, heads, body)
+
+    def _reduce(self, expr: Reduce, places: Places, heads: Places) -> Term:
+        return self._bound(expr.op, expr.over, places, heads, lambda inner: self.at(expr.arg, inner, heads))
+
+    def _softmax(self, expr: Softmax, places: Places, heads: Places) -> Term:
+        def weight(inner: Places) -> Term:
+            power: Term = Apply("exp", self.at(expr.arg, inner, heads))
+            return power if expr.keep is None else Mul((self.at(expr.keep, inner, heads), power))
+
+        total = self._bound("sum", expr.over, places, heads, weight)
+        return Mul((weight(places), Apply("inv", total)))
+
+    def _split(self, expr: Split, places: Places, heads: Places) -> Term:
+        parts = tuple(places[f.name] for f in expr.axis_.factors)
+        return self.at(expr.arg, {**places, expr.axis_.name: terms.join(domain(expr.axis_), parts)}, heads)
+
+    def _join(self, expr: Join, places: Places, heads: Places) -> Term:
+        (whole,) = (a for a in expr.axes if a.factors == expr.factors)
+        parts = {f.name: terms.part(places[whole.name], domain(whole), n) for n, f in enumerate(whole.factors)}
+        return self.at(expr.arg, {**places, **parts}, heads)
+
+    def _same_places(self, expr: Transpose | Repeat, places: Places, heads: Places) -> Term:
+        return self.at(expr.arg, places, heads)
+
+    def _rename(self, expr: Rename, places: Places, heads: Places) -> Term:
+        return self.at(expr.arg, {**places, expr.old.name: places[expr.new.name]}, heads)
+
+    def _reshape(self, expr: Reshape, places: Places, heads: Places) -> Term:
+        return self.at(expr.arg, _unflatten(expr, places), heads)
+
+    def _permute(self, expr: Permute, places: Places, heads: Places) -> Term:
+        perm, name = expr.perm, expr.perm.axis.name
+        self.bijections[perm.name] = domain(perm.axis)
+        return self.at(expr.arg, {**places, name: terms.perm(perm.name, perm.inverted, places[name])}, heads)
+
+    def _select(self, expr: Select, places: Places, heads: Places) -> Term:
+        at = heads[expr.at.name] if isinstance(expr.at, HeadIndex) else At(expr.at)
+        return self.at(expr.arg, {**places, expr.axis_.name: at}, heads)
+
+    def _stack(self, expr: Stack, places: Places, heads: Places) -> Term:
+        return self.at(expr.body, places, {**heads, expr.index.name: places[expr.index.axis.name]})
+
+    def _concat(self, expr: Concat, places: Places, heads: Places) -> Term:
+        (whole,) = (a for a in expr.axes if a.factors == (expr.index.axis, expr.along))
+        head, inner = (terms.part(places[whole.name], domain(whole), n) for n in (0, 1))
+        return self.at(expr.body, {**places, expr.along.name: inner}, {**heads, expr.index.name: head})
+
+    def _total(self, expr: Total, places: Places, heads: Places) -> Term:
+        addends = []
+        axis = expr.index.axis
+        for variables, index in positions(axis, _names(places, heads), _has_blocks(axis)):
+            inner = self.at(expr.body, places, {**heads, expr.index.name: index})
+            for var in reversed(variables):
+                inner = Bind("sum", var, inner)
+            addends.append(inner)
+        return addends[0] if len(addends) == 1 else Add(tuple(addends))
+
+    def _blocks(self, expr: Blocks, places: Places, heads: Places) -> Term:
+        (whole,) = (a for a in expr.axes if a.blocks == expr.parts)
+        index = places[whole.name]
+        if not isinstance(index, Inj):
+            raise AxisProblem(f"a position of {whole.name!r} must lie in a known block", where="blocks")
+        return self.at(expr.args[index.number], {**places, expr.parts[index.number].name: index.index}, heads)
+
+    def _block(self, expr: Block, places: Places, heads: Places) -> Term:
+        piece = expr.axis_.blocks[expr.number]
+        place = Inj(places[piece.name], domain(expr.axis_), expr.number)
+        return self.at(expr.arg, {**places, expr.axis_.name: place}, heads)
+
+    def _named(self, expr: Named, places: Places, heads: Places) -> Term:
+        used = _free_heads(expr.arg)
+        if any(map(_has_blocks, (*expr.axes, *(i.axis for i in used)))):
+            return self.at(expr.arg, places, heads)
+        name = expr.name
+        while self.named.setdefault(name, expr) != expr:
+            name += "'"
+        if name not in self.definitions:
+            params = {i.name: Var(i.name, domain(i.axis)) for i in used}
+            inner: dict[str, terms.Index] = {}
+            for one in expr.axes:
+                inner[one.name] = _new_var(one, _names(inner, params))
+            # entered before its body is read, so that a name used inside itself could not recurse
+            every = tuple(v for v in (*params.values(), *inner.values()) if isinstance(v, Var))
+            self.definitions[name] = Definition(every, self.at(expr.arg, inner, params))
+        return Entry(name, (*(heads[i.name] for i in used), *(places[a.name] for a in expr.axes)))
+
+
+_HANDLERS: dict[type[Expr], Any] = {
+    Input: Meaning._input, Scalar: Meaning._scalar, Table: Meaning._table, Compare: Meaning._compare,
+    Map: Meaning._map, Contract: Meaning._contract, Reduce: Meaning._reduce, Softmax: Meaning._softmax,
+    Split: Meaning._split, Join: Meaning._join, Transpose: Meaning._same_places, Repeat: Meaning._same_places,
+    Rename: Meaning._rename, Reshape: Meaning._reshape, Permute: Meaning._permute, Select: Meaning._select,
+    Stack: Meaning._stack, Concat: Meaning._concat, Total: Meaning._total, Blocks: Meaning._blocks,
+    Block: Meaning._block, Named: Meaning._named,
+}  # fmt: skip
+
+
+def _names(*places: Places) -> set[str]:
+    return {name for one in places for index in one.values() for name in terms.index_vars(index)}
+
+
+def _cells(values: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    if isinstance(values, tuple):
+        for number, row in enumerate(values):
+            yield from _cells(row, (*place, number))
+    else:
+        exact = sympy.Rational(values)
+        yield place, Fraction(int(exact.p), int(exact.q))
+
+
+def _free_heads(expr: Expr) -> tuple[HeadIndex, ...]:
+    """The family indices that occur free, by name."""
+    found: dict[str, HeadIndex] = {}
+    bound: HeadIndex | None = None
+    if isinstance(expr, Select) and isinstance(expr.at, HeadIndex):
+        found[expr.at.name] = expr.at
+    if isinstance(expr, Stack | Concat | Total):
+        bound = expr.index
+    for child in expr.children:
+        found.update({i.name: i for i in _free_heads(child) if i != bound})
+    return tuple(found[name] for name in sorted(found))
+
+
+def positions(axis: Axis, taken: set[str], opened: bool = True) -> list[tuple[tuple[Var, ...], terms.Index]]:
+    """All positions of an axis as variables and an index made of them: one row a block, products opened."""
+    if axis.blocks and opened:
+        return [
+            (variables, Inj(index, domain(axis), number))
+            for number, one in enumerate(axis.blocks)
+            for variables, index in positions(one, taken)
+        ]
+    if axis.factors and opened:
+        rows: list[tuple[tuple[Var, ...], tuple[terms.Index, ...]]] = [((), ())]
+        for one in axis.factors:
+            rows = [
+                ((*variables, *more), (*parts, index))
+                for variables, parts in rows
+                for more, index in positions(one, taken | {v.name for v in variables})
+            ]
+        return [(variables, terms.join(domain(axis), parts)) for variables, parts in rows]
+    var = _new_var(axis, taken)
+    return [((var,), var)]
+
+
+def _leaves(axis: Axis, index: terms.Index) -> list[tuple[Axis, terms.Index]]:
+    """A position of an axis as positions of its innermost factors."""
+    if not axis.factors:
+        return [(axis, index)]
+    found = []
+    for number, one in enumerate(axis.factors):
+        found += _leaves(one, terms.part(index, domain(axis), number))
+    return found
+
+
+def _unflatten(expr: Reshape, places: Places) -> dict[str, terms.Index]:
+    """Where a raw reshape reads: group by group of axes whose sizes multiply to the same number."""
+    new = [leaf for a in expr.shape for leaf in _leaves(a, places[a.name])]
+    old = [leaf for a in expr.arg.axes for leaf, _ in _leaves(a, At(0))]
+    found: list[terms.Index] = []
+    while old:
+        i, j = _group([a.size for a in old], [a.size for a, _ in new])
+        shape, into = tuple(domain(a) for a, _ in new[:j]), tuple(map(domain, old[:i]))
+        parts = tuple(index for _, index in new[:j])
+        found += [terms.digit(parts, shape, into, n) for n in range(i)]
+        old, new = old[i:], new[j:]
+    result: dict[str, terms.Index] = {}
+    for one in expr.arg.axes:
+        count = len(one.primitive()) if one.factors else 1
+        result[one.name] = _regroup(one, found[:count])
+        found = found[count:]
+    return result
+
+
+def _regroup(axis: Axis, leaves: list[terms.Index]) -> terms.Index:
+    if not axis.factors:
+        return leaves[0]
+    parts = []
+    for one in axis.factors:
+        count = len(one.primitive()) if one.factors else 1
+        parts.append(_regroup(one, leaves[:count]))
+        leaves = leaves[count:]
+    return terms.join(domain(axis), tuple(parts))
+
+
+def _group(old: list[sympy.Expr], new: list[sympy.Expr]) -> tuple[int, int]:
+    """The shortest leading groups with equal products; what cannot be grouped goes together."""
+    for i, j in sorted(pairs(range(1, len(old) + 1), range(1, len(new) + 1)), key=sum):
+        if sympy.expand(sympy.Mul(*old[:i]) - sympy.Mul(*new[:j])) == 0:
+            rest_old, rest_new = old[i:], new[j:]
+            if bool(rest_old) == bool(rest_new):
+                return i, j
+    return len(old), len(new)
+
+
+def goals(meaning: Meaning, name: str, left: Expr, right: Expr) -> tuple[Goal, ...]:
+    """A claim entry by entry: one goal for all positions, or one a block, or one a place of a constant table."""
+    tabled = any(isinstance(node, Table) for side in (left, right) for node in walk(side))
+    rows: list[tuple[tuple[Var, ...], dict[str, terms.Index]]] = [((), {})]
+    for axis in left.axes:
+        rows = [
+            ((*variables, *more), {**places, axis.name: index})
+            for variables, places in rows
+            for more, index in _stated(axis, {v.name for v in variables}, tabled)
+        ]
+    made = []
+    for number, (variables, places) in enumerate(rows):
+        label = name if len(rows) == 1 else f"{name}#{number + 1}"
+        right_term = meaning.at(right, places, {})
+        made.append(Goal(label, variables, meaning.at(left, places, {}), right_term))
+    return tuple(made)
+
+
+def _stated(axis: Axis, taken: set[str], tabled: bool) -> list[tuple[tuple[Var, ...], terms.Index]]:
+    if tabled and axis.is_plain and axis.size.is_Integer:
+        return [((), At(n)) for n in range(int(axis.size))]
+    if tabled and axis.factors and all(f.is_plain and f.size.is_Integer for f in axis.factors):
+        places = pairs(*(range(int(f.size)) for f in axis.factors))
+        return [((), terms.join(domain(axis), tuple(map(At, place)))) for place in places]
+    return positions(axis, taken)
