@@ -126,18 +126,11 @@ class _Blame:
 
 def _blame(path: Path, error: BaseException) -> TheoremProblem:
     """What a file raised, as a complaint about the file."""
-    axes = error.axes if isinstance(error, Problem) else ()
-    kind = type(error).__name__
-    text = traceback.format_exception_only(error)[-1].strip()
+    where = f"{path}, line {_line(path, error)}"
+    what = f"{path.name} does not load"
     if isinstance(error, Problem):
-        text = f"{kind}: {error.what}"
-    return TheoremProblem(
-        f"{path.name} does not load",
-        where=f"{path}, line {_line(path, error)}",
-        got=text,
-        axes=axes,
-        hint=error.hint if isinstance(error, Problem) else "",
-    )
+        return TheoremProblem(what, where=where, got=f"{type(error).__name__}: {error.one_line()}")
+    return TheoremProblem(what, where=where, got=traceback.format_exception_only(error)[-1].strip())
 
 
 def _line(path: Path, error: BaseException) -> int:

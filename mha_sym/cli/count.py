@@ -27,5 +27,10 @@ def count(form: str, bias: bool, itemsize: int, as_json: bool, **sizes: Any) -> 
     from mha_sym.count import count as count_of
     from mha_sym.render import count_text
 
-    counts = count_of(stages(Sizes(**sizes), form, bias).y, itemsize)
-    write(json.dumps(count_text.count_json(counts), indent=2) if as_json else count_text.count_table(counts))
+    given = Sizes(**sizes)
+    known = given.known()
+    counts = count_of(stages(form, given.keys is not None, bias).y, itemsize)
+    if as_json:
+        write(json.dumps(count_text.count_json(counts, known, bias), indent=2, ensure_ascii=False))
+    else:
+        write(count_text.count_table(counts, known, bias))

@@ -35,5 +35,6 @@ def derive(theorem: str, style: str, output: Path | None, force: bool) -> int:
     else:
         write_file(output, text if text.endswith("\n") else text + "\n", force=force)
     if not report.holds:
-        complain(f"{report.theorem.name}: {report.verdict.value}, {report.refuted} of {len(report.controls)} refuted")
+        controls = f"{report.refuted} of {len(report.controls)} controls refuted"
+        complain(f"{report.theorem.name}: {report.verdict.value}, {controls}")
     return Exit.OK if report.holds else Exit.FAILED

@@ -1,8 +1,8 @@
 """A layer from the sizes on the command line, for ``mha-sym trace`` and ``mha-sym count``.
 
-Defines `layer_options`, `Sizes` and `stages`.  A size that is not given stays a symbol; no size is ever guessed from
-another one except ``d_k = d_v = d_model / h``, the convention of the usual interfaces, and that only where it comes
-out whole.
+Defines `layer_options`, `Sizes` and `stages`.  The layer is always built at symbolic sizes; sizes that are given are
+values of the symbols.  No size is guessed from another one except ``d_k = d_v = d_model / h``, the convention of the
+usual interfaces, and that only where it comes out whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import click
 from mha_sym.errors import DataProblem
 
 if TYPE_CHECKING:
-    from mha_sym.attention.dims import Dims
     from mha_sym.attention.forms import Stages
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,32 +54,30 @@ class Sizes:
     d_k: int | None = None
     d_v: int | None = None
 
-    def dims(self) -> Dims:
-        """The axes of the layer.
+    def known(self) -> dict[str, int]:
+        """The numbers for the symbols, by their names.
 
         Raises:
             DataProblem: if a head's width is not given and ``d_model / h`` is not whole.
 
         Example:
-            >>> d = Sizes(d_model=12, heads=3, d_v=7).dims()
-            >>> d.t, d.k, d.v
-            (t: T, k: 4, v: 7)
+            >>> Sizes(d_model=12, heads=3, d_v=7).known()
+            {'d_model': 12, 'h': 3, 'd_k': 4, 'd_v': 7}
         """
-        from mha_sym.attention.dims import dims
+        found = {
+            "B": self.batch,
+            "T": self.length,
+            "S": self.keys,
+            "d_model": self.d_model,
+            "h": self.heads,
+            "d_k": self.d_k or self._width("d_k"),
+            "d_v": self.d_v or self._width("d_v"),
+        }
+        return {name: size for name, size in found.items() if size is not None}
 
-        return dims(
-            B=self.batch or "B",
-            T=self.length or "T",
-            S=self.keys,
-            d_model=self.d_model or "d_model",
-            h=self.heads or "h",
-            d_k=self._width(self.d_k, "d_k"),
-            d_v=self._width(self.d_v, "d_v"),
-        )
-
-    def _width(self, given: int | None, name: str) -> int | str:
-        if given is not None or self.d_model is None or self.heads is None:
-            return given or name
+    def _width(self, name: str) -> int | None:
+        if self.d_model is None or self.heads is None:
+            return None
         width, rest = divmod(self.d_model, self.heads)
         if rest:
             option = "--" + name.replace("_", "-")
@@ -91,13 +88,12 @@ class Sizes:
         return width
 
 
-def stages(sizes: Sizes, form: str, bias: bool = False) -> Stages:
-    """The layer of that form; cross-attention if the number of keys is given."""
+def stages(form: str, cross: bool, bias: bool = False) -> Stages:
+    """The layer of that form at symbolic sizes; cross-attention has keys of its own."""
     from mha_sym.attention import forms
-    from mha_sym.attention.dims import combined_weights, cross_inputs, head_weights, self_inputs
+    from mha_sym.attention.dims import combined_weights, cross_inputs, dims, head_weights, self_inputs
 
-    d = sizes.dims()
+    d = dims(S="S" if cross else None)
     weights = combined_weights(d, bias) if form == "combined" else head_weights(d, bias)
-    x = self_inputs(d) if sizes.keys is None else cross_inputs(d)
     build = {"combined": forms.combined, "separate": forms.separate, "head_sum": forms.head_sum}[form]
-    return build(d, x, weights)
+    return build(d, cross_inputs(d) if cross else self_inputs(d), weights)

@@ -23,5 +23,10 @@ def trace(form: str, as_json: bool, **sizes: Any) -> None:
     from mha_sym.render import trace_text
     from mha_sym.trace import trace as trace_of
 
-    steps = trace_of(stages(Sizes(**sizes), form).y)
-    write(json.dumps(trace_text.trace_json(steps), indent=2) if as_json else trace_text.trace_table(steps))
+    given = Sizes(**sizes)
+    known = given.known()
+    steps = trace_of(stages(form, cross=given.keys is not None).y)
+    if as_json:
+        write(json.dumps(trace_text.trace_json(steps, known), indent=2, ensure_ascii=False))
+    else:
+        write(trace_text.trace_table(steps, known))

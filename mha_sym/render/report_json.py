@@ -6,11 +6,11 @@ data holds only what JSON can say, so that it can cross from one process to anot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from mha_sym.axes import Axis
-from mha_sym.expr import Expr, walk
+from mha_sym.expr import Concat, Contract, Expr, Reduce, Softmax, Stack, Total, walk
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 
 
@@ -84,31 +84,47 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def scope(claims: Iterable[Claim]) -> str:
+def scope(claims: Sequence[Claim]) -> str:
     """For which sizes the claims are stated: ``all sizes``, or the axes whose size is a fixed number.
+
+    An axis of size 1 that is only ever read at its one position, as in a mask ``(1, 1, t, s)``, restricts nothing.
 
     Example:
         >>> from mha_sym.axes import axis
         >>> from mha_sym.expr import Input
-        >>> x, y = (Input("X", (axis("t", "T"), axis("h", size)), "data") for size in ("h", 3))
-        >>> scope([Claim("same", x, x)]), scope([Claim("same", y, y)])
-        ('all sizes', 'at h=3')
+        >>> x, y = (Input("X", (axis("t", "T"), axis("h", size))) for size in ("h", 3))
+        >>> any_heads, three = Claim("any_heads", x, x), Claim("three", y, y)
+        >>> scope([any_heads]), scope([three]), scope([any_heads, three])
+        ('all sizes', 'at h=3', 'at h=3 in three, otherwise all sizes')
     """
-    fixed: dict[str, set[int]] = {}
-    for claim in claims:
-        for side in (claim.left, claim.right):
-            for one in _plain_axes(side):
-                if one.size.is_Integer:
-                    fixed.setdefault(one.name, set()).add(int(one.size))
-    if not fixed:
+    fixed = [_fixed(claim) for claim in claims]
+    limited = [claim.name for claim, sizes in zip(claims, fixed, strict=True) if sizes]
+    if not limited:
         return "all sizes"
-    return "at " + ", ".join(f"{name}={size}" for name in sorted(fixed) for size in sorted(fixed[name]))
+    sizes = "at " + ", ".join(f"{name}={size}" for name, size in sorted(set().union(*fixed)))
+    return sizes if len(limited) == len(claims) else f"{sizes} in {', '.join(limited)}, otherwise all sizes"
 
 
-def _plain_axes(expr: Expr) -> Iterator[Axis]:
-    for node in walk(expr):
-        for one in node.axes:
-            yield from one.primitive()
+def _fixed(claim: Claim) -> set[tuple[str, int]]:
+    """The axes of fixed size on which the truth of a claim may rest, with their sizes."""
+    nodes = [node for side in (claim.left, claim.right) for node in walk(side)]
+    larger = {one for node in nodes for whole in node.axes for one in whole.primitive() if one.size != 1}
+    units = {one for whole in [*claim.left.axes, *_ranged(nodes)] for one in whole.primitive()}
+    return {(one.name, int(one.size)) for one in larger | units if one.size.is_Integer}
+
+
+def _ranged(nodes: Iterable[Expr]) -> Iterator[Axis]:
+    """The axes that are summed, normalised over, or run through by the index of a family."""
+    for node in nodes:
+        match node:
+            case Contract():
+                yield from node.summed
+            case Reduce(over=over) | Softmax(over=over):
+                yield from over
+            case Stack(index=index) | Concat(index=index) | Total(index=index):
+                yield index.axis
+            case _:
+                pass
 
 
 def failures(report: Report) -> list[str]:

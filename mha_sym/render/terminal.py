@@ -1,59 +1,46 @@
 """Results for a person at a terminal: the table of theorems, the line below it, the progress display.
 
 Defines `table`, `summary` and `progress`.  They take plain data (`mha_sym.render.report_json`) and know nothing of
-proofs; colour and the progress display appear on a terminal only.
+proofs; the progress display appears on a terminal only.
 """
 
 from __future__ import annotations
 
-import io
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mha_sym.render.columns import columns
+
 if TYPE_CHECKING:
     from mha_sym.render.report_json import TheoremResult
 
-_COLOURS = {"proved": "green", "refuted": "red", "undecided": "yellow"}
 
-
-def table(results: Sequence[TheoremResult], terminal: bool = False) -> str:
-    """One row a theorem; in colour and folded to the width of the window if it is for a terminal.
+def table(results: Sequence[TheoremResult]) -> str:
+    """One row a theorem: its name, the verdict, for which sizes, how many controls are refuted, the time it took.
 
     Example:
         >>> print(table([{"name": "rows_sum_to_one", "verdict": "proved", "scope": "all sizes", "seconds": 0.25,
         ...     "steps": 7, "controls": [{"name": "over_queries", "verdict": "refuted", "counterexample": None}]}]))
         theorem          verdict  scope      controls     seconds
+        ───────────────  ───────  ─────────  ───────────  ───────
         rows_sum_to_one  proved   all sizes  1/1 refuted     0.25
     """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    rows = [
+        [one["name"], one["verdict"], one["scope"], f"{refuted(one)}/{len(one['controls'])} refuted", _seconds(one)]
+        for one in results
+    ]
+    return columns(["theorem", "verdict", "scope", "controls", "seconds"], rows, right=[4])
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("theorem", "verdict", "scope", "controls"):
-        grid.add_column(name, overflow="fold")
-    grid.add_column("seconds", justify="right", no_wrap=True)
-    for one in results:
-        verdict = Text(one["verdict"], style=_COLOURS[one["verdict"]])
-        controls = Text(f"{refuted(one)}/{len(one['controls'])} refuted", style="" if _all_refuted(one) else "red")
-        grid.add_row(Text(one["name"]), verdict, Text(one["scope"]), controls, f"{one['seconds']:.2f}")
-    width = shutil.get_terminal_size().columns if terminal else 200
-    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, legacy_windows=False)
-    with console.capture() as captured:
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+def _seconds(result: TheoremResult) -> str:
+    return f"{result['seconds']:.2f}"
 
 
 def refuted(result: TheoremResult) -> int:
     """How many controls of a theorem are refuted."""
     return sum(control["verdict"] == "refuted" for control in result["controls"])
-
-
-def _all_refuted(result: TheoremResult) -> bool:
-    return refuted(result) == len(result["controls"])
 
 
 def summary(results: Sequence[TheoremResult], failed: int = 0) -> str:

@@ -1,0 +1,34 @@
+"""What all tests share: one thread for linear algebra, no deadline for properties, and the command in a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: tests run beside one another
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("mha_sym", deadline=None)  # a first call imports and caches; time is not what is tested
+settings.load_profile("mha_sym")
+
+ROOT = Path(__file__).parent.parent
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def command() -> Command:
+    """Run ``python -m mha_sym`` with these arguments in a process of its own, in a directory ``cwd``."""
+
+    def run(*args: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+        line = [sys.executable, "-m", "mha_sym", *args]
+        return subprocess.run(
+            line, capture_output=True, text=True, encoding="utf-8", cwd=cwd, env=environment, timeout=120, check=False
+        )
+
+    return run
