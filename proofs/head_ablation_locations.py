@@ -1,0 +1,238 @@
+"""Where a head may be switched off, where it may not, and what pruning it saves.
+
+Multiplying by a gate g (zero for the head that goes, one for the others) gives the same layer at five places: the head
+outputs Z, the weights A after the softmax, the values V, the row blocks of W_O, and the column blocks of W_V if there
+is no value bias.  Zeroing the scores, or Q, or K, is something else: the softmax of zeros is uniform, and the head
+goes on, returning the plain average of its values over the allowed keys.  Once a head is gated away, the layer without
+it, with fewer heads of the same d_k and d_v, is the same function; the saving is exact.
+
+Michel, Levy and Neubig (2019), Are Sixteen Heads Really Better than One?, put the gate at the head output.
+"""
+
+from dataclasses import replace
+
+from mha_sym.attention.dims import Dims, Weights, combined_weights, cross_inputs, dims
+from mha_sym.attention.forms import Options, Stages, combined
+from mha_sym.attention.variants import edited, keep_mask, position, some_key_kept
+from mha_sym.axes import Axis, axis, blocks
+from mha_sym.count import number, parameter_expr
+from mha_sym.expr import Blocks, Expr, Input, Join, Map, Reduce, Rename, Repeat, Select, Split, Stack, as_expr
+from mha_sym.library import run
+from mha_sym.pattern import einsum
+from mha_sym.proof.theorem import Claim, Control, Theorem
+
+d = dims(S="S")
+x, w, biased = cross_inputs(d), combined_weights(d), combined_weights(d, bias=True)
+keep = keep_mask(d.b, d.t, d.s)
+masks = Options(keep=keep)
+layer, biased_layer = combined(d, x, w, masks), combined(d, x, biased, masks)
+
+# ---------------------------------------------------------------- a gate for each head
+
+g = Input("g", (d.h,), "gate")
+r = d.head
+alive = position("ne", d.h, r)  # the gate that is 0 at head r and 1 elsewhere
+
+
+def on_blocks(weight: Expr, gate: Expr, along: Axis) -> Expr:
+    """Every head's block of a weight times the gate of the head."""
+    return Join(Split(weight, along) * gate, along.factors)
+
+
+def gated(stage: str, gate: Expr, of: Stages = layer, weights: Weights = w) -> Stages:
+    """The layer with one stage multiplied by the gates of the heads."""
+    return edited(d, of, weights, masks, **{stage: of.items()[stage] * gate})
+
+
+def on_rows(gate: Expr) -> Expr:
+    """The output of the layer with the row blocks of W_O multiplied by the gates."""
+    return combined(d, x, replace(w, w_o=on_blocks(w.w_o, gate, d.hv)), masks).y
+
+
+def on_columns(gate: Expr) -> Expr:
+    """The output of the layer with the column blocks of W_V multiplied by the gates."""
+    return combined(d, x, replace(w, w_v=on_blocks(w.w_v, gate, d.hv)), masks).y
+
+
+assert biased.b_v is not None
+assert biased.b_q is not None
+columns_only = replace(biased, w_v=on_blocks(biased.w_v, g, d.hv))
+columns_and_bias = replace(columns_only, b_v=on_blocks(biased.b_v, g, d.hv))
+
+
+def each_head(of: Expr) -> Expr:
+    """Whatever is said of head r, for all r."""
+    return Stack(of, r)
+
+
+# ---------------------------------------------------------------- what is left of a head whose scores are zero
+
+allowed = Reduce("sum", keep, (d.s,))
+average = einsum("b t s, b h s v -> b h t v", keep, layer.v) * Map("inv", (allowed,))
+average_of_all = einsum("b h s v -> b h v", layer.v) * Map("inv", (as_expr(d.s.size),))
+
+
+def head_left(stage: str) -> Expr:
+    """The output of head r when this stage of head r is zero, for all r."""
+    return each_head(Select(gated(stage, alive).z, d.h, r))
+
+
+def head_of(stage: Expr) -> Expr:
+    """Head r of a stage, for all r."""
+    return each_head(Select(stage, d.h, r))
+
+
+query_columns = replace(biased, w_q=on_blocks(biased.w_q, alive, d.hk))
+
+# ---------------------------------------------------------------- pruning: n heads stay, p go
+
+stay, go = axis("h", "n"), axis("pruned", "p")
+both = Axis("h", stay.size + go.size, blocks=(stay, go))
+small, gone, big = (replace(d, h=one) for one in (stay, go, both))
+
+
+def pruned_weights(bias: bool) -> Weights:
+    """The weights of the heads that go, under other letters: U_Q, ..., c_Q, ..."""
+    return Weights(
+        w_q=Input("U_Q", (gone.m, gone.hk), "weight"), w_k=Input("U_K", (gone.m, gone.hk), "weight"),
+        w_v=Input("U_V", (gone.m, gone.hv), "weight"), w_o=Input("U_O", (gone.hv, gone.m), "weight"),
+        b_q=Input("c_Q", (gone.hk,), "bias") if bias else None,
+        b_k=Input("c_K", (gone.hk,), "bias") if bias else None,
+        b_v=Input("c_V", (gone.hv,), "bias") if bias else None,
+    )  # fmt: skip
+
+
+def end_to_end(first: Expr, second: Expr) -> Expr:
+    """What belongs to the heads that stay, then what belongs to those that go, along the axis of all heads."""
+    return Rename(Blocks((first, second), (stay, go)), blocks(stay, go), both)
+
+
+def joined(of: Dims, name: str) -> Axis:
+    """The axis of a weight on which the heads lie side by side."""
+    return of.hv if name in ("w_v", "w_o", "b_v") else of.hk
+
+
+def all_heads(few: Weights, more: Weights) -> Weights:
+    """The weights of all n + p heads."""
+    wide: dict[str, Expr] = {}
+    for name, part in more.items().items():
+        parts = Split(few.items()[name], joined(small, name)), Split(part, joined(gone, name))
+        wide[name] = Join(end_to_end(*parts), joined(big, name).factors)
+    return replace(few, **wide)
+
+
+def one_layer(of: Dims, weights: Weights) -> Stages:
+    """A layer with some of the heads."""
+    return combined(of, x, weights, masks)
+
+
+few, few_biased = combined_weights(small), combined_weights(small, bias=True)
+many, many_biased = all_heads(few, pruned_weights(False)), all_heads(few_biased, pruned_weights(True))
+whole, whole_biased = one_layer(big, many), one_layer(big, many_biased)
+on_and_off = end_to_end(Repeat(as_expr(1), (stay,)), Repeat(as_expr(0), (go,)))
+pruned = edited(big, whole_biased, many_biased, masks, z=whole_biased.z * on_and_off)
+m, d_k, d_v, n, p = d.m.size, d.k.size, d.v.size, stay.size, go.size
+saved = p * (2 * m * d_k + 2 * m * d_v)
+
+THEOREM = Theorem(
+    name="head_ablation_locations",
+    title="Where zeroing removes a head, and where it does not",
+    words=(
+        "Zeroing a head's output Z^(r), its weights A^(r), its values V^(r), its row block of W_O or (without a value "
+        "bias) its column block of W_V are the same. Zeroing its scores, Q^(r) or K^(r) is not: it leaves the plain "
+        "average of V^(r) over the allowed keys. A layer with p heads gated away equals the layer without them, which "
+        "has exactly p (2 d_model d_k + 2 d_model d_v) weights less."
+    ),
+    source="Michel, Levy and Neubig 2019, Are Sixteen Heads Really Better than One?",
+    assumptions=(some_key_kept(keep, d),),
+    claims=(
+        Claim("gate_A", gated("z", g).y, gated("weights", g).y, "A gate on Z is a gate on the weights A."),
+        Claim("gate_V", gated("z", g).y, gated("v", g).y, "A gate on Z is a gate on the values V."),
+        Claim("gate_rows_of_W_O", gated("z", g).y, on_rows(g), "A gate on Z is a gate on the row blocks of W_O."),
+        Claim("gate_columns_of_W_V", gated("z", g).y, on_columns(g), "A gate on Z is a gate on the columns of W_V."),
+        Claim(
+            "gate_columns_and_bias", gated("z", g, biased_layer, biased).y, combined(d, x, columns_and_bias, masks).y,
+            "With a value bias, the gate must be on the columns of W_V and on the bias.",
+        ),
+        Claim(
+            "zero_A", each_head(gated("z", alive).y), each_head(gated("weights", alive).y),
+            "Zeroing Z^(r) is zeroing A^(r), for every head r.",
+        ),
+        Claim(
+            "zero_V", each_head(gated("z", alive).y), each_head(gated("v", alive).y),
+            "Zeroing Z^(r) is zeroing V^(r), for every head r.",
+        ),
+        Claim(
+            "zero_rows_of_W_O", each_head(gated("z", alive).y), each_head(on_rows(alive)),
+            "Zeroing Z^(r) is zeroing row block r of W_O, for every head r.",
+        ),
+        Claim(
+            "zero_columns_of_W_V", each_head(gated("z", alive).y), each_head(on_columns(alive)),
+            "Zeroing Z^(r) is zeroing column block r of W_V, for every head r, when there is no value bias.",
+        ),
+        Claim(
+            "zero_scores", head_left("scores"), head_of(average),
+            "With its scores zero, head r returns the plain average of V^(r) over the allowed keys.",
+        ),
+        Claim("zero_Q", head_left("q"), head_of(average), "With Q^(r) zero, it returns the same plain average."),
+        Claim("zero_K", head_left("k"), head_of(average), "With K^(r) zero, it returns the same plain average."),
+        Claim(
+            "pruning", pruned.y, one_layer(small, few_biased).y,
+            "The layer of n + p heads with p of them gated away is the layer of the n heads that stay.",
+        ),
+        Claim(
+            "saving", parameter_expr(whole.y), parameter_expr(one_layer(small, few).y) + number(saved),
+            "Without biases, p heads fewer are exactly p (2 d_model d_k + 2 d_model d_v) parameters fewer.",
+        ),
+        Claim(
+            "saving_with_biases", parameter_expr(whole_biased.y),
+            parameter_expr(one_layer(small, few_biased).y) + number(saved + p * (2 * d_k + d_v)),
+            "With biases, p (2 d_k + d_v) more are saved: the output bias stays.",
+        ),
+    ),
+    controls=(
+        Control(
+            "zero_scores_is_zero_Z", each_head(gated("z", alive).y), each_head(gated("scores", alive).y),
+            "Zeroing the scores of head r is said to remove it.",
+        ),
+        Control(
+            "zero_Q_is_zero_Z", each_head(gated("z", alive).y), each_head(gated("q", alive).y),
+            "Zeroing Q^(r) is said to remove head r.",
+        ),
+        Control(
+            "zero_K_is_zero_Z", each_head(gated("z", alive).y), each_head(gated("k", alive).y),
+            "Zeroing K^(r) is said to remove head r.",
+        ),
+        Control(
+            "columns_without_value_bias", gated("z", g, biased_layer, biased).y, combined(d, x, columns_only, masks).y,
+            "The gate is on the columns of W_V only, although there is a value bias.",
+        ),
+        Control(
+            "query_columns_with_query_bias", each_head(gated("q", alive, biased_layer, biased).y),
+            each_head(combined(d, x, query_columns, masks).y),
+            "Zeroing the column block of W_Q is said to zero Q^(r), although there is a query bias.",
+        ),
+        Control(
+            "average_over_all_keys", head_left("scores"),
+            head_of(Repeat(average_of_all, (d.b, d.h, d.t, d.v))),
+            "The average that is left is taken over all keys, the masked ones too.",
+        ),
+        Control(
+            "pruned_without_gate", whole_biased.y, one_layer(small, few_biased).y,
+            "The heads that go are still on.",
+        ),
+        Control(
+            "saving_in_proportion", parameter_expr(whole_biased.y) * number(n),
+            parameter_expr(one_layer(small, few_biased).y) * number(n + p),
+            "With biases, the parameters are said to shrink in proportion to the heads.",
+        ),
+        Control(
+            "values_as_wide_as_keys", parameter_expr(whole.y),
+            parameter_expr(one_layer(small, few).y) + number(p * 4 * m * d_k),
+            "The saving is computed with d_k for d_v.",
+        ),
+    ),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    raise SystemExit(run(THEOREM))
