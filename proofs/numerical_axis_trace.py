@@ -1,0 +1,102 @@
+"""The axes followed in exact numbers: two projections side by side, and one reshape done right and wrong.
+
+P_1 keeps the first two of four features and P_2 the last two.  Side by side they are the 4 x 4 identity, so that one
+projection by [P_1 | P_2] returns the features as they were; split into two heads of width two, it returns X P_1 and
+X P_2 both.  Then the exercise: (2, 5, 12) with three heads of width four becomes (2, 5, 3, 4) and, transposed,
+(2, 3, 5, 4).  Two other orders give the same shape and other numbers.  All sizes here are fixed.
+"""
+
+from mha_sym.attention.dims import dims
+from mha_sym.expr import Concat, Expr, Input, Named, Reshape, Select, Stack, Table, Transpose
+from mha_sym.library import run
+from mha_sym.pattern import einsum, rearrange
+from mha_sym.proof.theorem import Claim, Control, Theorem
+
+# ---------------------------------------------------------------- two heads of width two
+
+d = dims(B=1, T=3, d_model=4, h=2, d_k=2, d_v=2)
+tokens = Table("X", (d.t, d.m), ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12)))
+projections = Table(
+    "P", (d.h, d.m, d.k),
+    (((1, 0), (0, 1), (0, 0), (0, 0)),
+     ((0, 0), (0, 0), (1, 0), (0, 1))),
+)  # fmt: skip
+r = d.head
+p_r = Named(Select(projections, d.h, r), "P^(r)", "projection of head r")
+side_by_side = Named(Concat(p_r, r, d.k), "P", "side by side")
+identity = Table("I", (d.m, d.hk), tuple(tuple(int(row == column) for column in range(4)) for row in range(4)))
+
+projected = einsum("t m, m (h k) -> t (h k)", tokens, side_by_side)
+features = Table("X_features", (d.t, d.hk), tokens.values)
+two_heads = rearrange(projected, "t (h k) -> h t k")
+separately = Stack(einsum("t m, m k -> t k", tokens, p_r), r)
+expected = Table(
+    "X_split", (d.h, d.t, d.k),
+    (((1, 2), (5, 6), (9, 10)),
+     ((3, 4), (7, 8), (11, 12))),
+)  # fmt: skip
+other_order = Reshape(rearrange(projections, "h m k -> m k h"), (d.m, d.hk))
+exchanged = Table("P_exchanged", (d.h, d.m, d.k), projections.values[::-1])
+
+# ---------------------------------------------------------------- (2, 5, 12) to (2, 3, 5, 4)
+
+e = dims(B=2, T=5, d_model=12, h=3, d_k=4)
+flat = Input("Q_flat", (e.b, e.t, e.hk))
+heads = rearrange(flat, "b t (h k) -> b h t k")
+
+
+def reshaped(*shape: str) -> Expr:
+    """The flat projection, row by row, in another shape."""
+    return Reshape(flat, tuple(getattr(e, letter) for letter in shape))
+
+
+THEOREM = Theorem(
+    name="numerical_axis_trace",
+    title="The axes followed in exact numbers",
+    words=(
+        "P_1 and P_2 side by side are the 4 x 4 identity; one projection by them returns the four features, and its "
+        "split into two heads of width two returns both separate results. The array (2, 5, 12) with h = 3 and d_k = 4 "
+        "becomes (2, 5, 3, 4) by a reshape and (2, 3, 5, 4) by a transpose of the middle axes."
+    ),
+    source="A worked example at fixed sizes; the shapes are those of Vaswani et al. 2017, section 3.2.2",
+    claims=(
+        Claim("identity", side_by_side, identity, "[P_1 | P_2] is the 4 x 4 identity."),
+        Claim("four_features", projected, features, "X [P_1 | P_2] returns the four features of each token."),
+        Claim("two_results", two_heads, separately, "Split into two heads of width two, it is X P_1 and X P_2."),
+        Claim("in_numbers", two_heads, expected, "In numbers: features 1 and 2 in one head, 3 and 4 in the other."),
+        Claim(
+            "exercise", heads, Transpose(reshaped("b", "t", "h", "k"), (e.b, e.h, e.t, e.k)),
+            "(2, 5, 12) reshaped to (2, 5, 3, 4) and transposed to (2, 3, 5, 4) is the split into heads.",
+        ),
+        Claim(
+            "exercise_joined", Reshape(Transpose(heads, (e.b, e.t, e.h, e.k)), (e.b, e.t, e.hk)), flat,
+            "The transpose undone and (2, 5, 3, 4) reshaped to (2, 5, 12), it is what it was.",
+        ),
+    ),
+    controls=(
+        Control(
+            "reshaped_straight", heads, reshaped("b", "h", "t", "k"),
+            "(2, 5, 12) is reshaped straight to (2, 3, 5, 4).",
+        ),
+        Control(
+            "feature_before_head", heads, Transpose(reshaped("b", "t", "k", "h"), (e.b, e.h, e.t, e.k)),
+            "(2, 5, 12) is reshaped to (2, 5, 4, 3) and then transposed to (2, 3, 5, 4).",
+        ),
+        Control("columns_interleaved", other_order, identity, "The columns of P_1 and P_2 are laid out in turn."),
+        Control(
+            "projections_exchanged", Concat(Select(exchanged, d.h, r), r, d.k), identity,
+            "P_2 stands before P_1.",
+        ),
+        Control(
+            "heads_exchanged", two_heads, Stack(einsum("t m, m k -> t k", tokens, Select(exchanged, d.h, r)), r),
+            "The first head is said to return X P_2.",
+        ),
+        Control(
+            "results_reshaped_straight", Reshape(projected, (d.h, d.t, d.k)), expected,
+            "The projected features (3, 4) are reshaped straight to (2, 3, 2).",
+        ),
+    ),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    raise SystemExit(run(THEOREM))
