@@ -1,18 +1,26 @@
 """Proving a theorem: goals from claims, certificates from search, verdicts from the checker alone.
 
-Defines `prove_goal`, `prove_claim` and `prove`.  A verdict of proved is given only after the trusted
+Defines `prove` for a theorem and `Prover` for its claims one by one.  A verdict of proved is given only after the trusted
 checker has replayed the certificate.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mha_sym.proof.checker import Certificate, Goal, check
+from mha_sym.proof.checker import Certificate, Goal, Rejected, check
+from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
-from mha_sym.proof.rules import Context
-from mha_sym.proof.terms import Entry, Term, children, equal
+from mha_sym.proof.refute import refute
+from mha_sym.proof.rules import Context, Lemma
+from mha_sym.proof.terms import Entry, Term, children, equal, key
+from mha_sym.proof.theorem import Assumption, Claim, Control, Outcome, Report, Theorem, Verdict
+
+
+class ProverFault(Exception):
+    """Two parts of the prover contradict each other, or a certificate does not replay: a fault of mha_sym."""
 
 
 def heights(context: Context) -> dict[str, int]:
@@ -55,3 +63,96 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
             return left, right
         top = max(height[name] for name in choice)
         opened |= {name for name in choice if height[name] == top}
+
+
+class Prover:
+    """Proves the claims of one theorem in order; each proved one is a lemma for those after it."""
+
+    def __init__(self, theorem: Theorem, recheck: bool = True) -> None:
+        self.theorem = theorem
+        self.recheck = recheck
+        self.meaning = Meaning()
+        self.lemmas: dict[str, Lemma] = {}
+        for assumption in theorem.assumptions:
+            if assumption.positive is not None:
+                self.meaning.assume_positive(assumption.positive)
+
+    def claim(self, claim: Claim, fixed: Mapping[str, int] | None = None) -> Outcome:
+        """What is known of a claim: refuted if a counterexample turns up, else proved if it can be."""
+        start = time.perf_counter()
+        found = refute(claim, self.theorem.assumptions, fixed, draws=2)
+        if found is not None:
+            return Outcome(claim, Verdict.REFUTED, time.perf_counter() - start, counterexample=found)
+        stated = goals(self.meaning, claim.name, claim.left, claim.right)
+        context = replace(self.meaning.context(), lemmas=dict(self.lemmas))
+        certificates, detail = [], ""
+        for goal in stated:
+            result = prove_goal(goal, context)
+            if not isinstance(result, Certificate):
+                detail = f"{key(result[0])}\n{key(result[1])}"
+                break
+            certificates.append(result)
+            self._keep(result, context)
+        verdict = Verdict.UNDECIDED if detail else Verdict.PROVED
+        outcome = Outcome(
+            claim, verdict, 0.0, tuple(certificates) if not detail else (), context, detail=detail
+        )
+        if verdict is Verdict.PROVED and self.recheck:
+            outcome = replace(outcome, rechecked=self._recheck(claim))
+        if verdict is Verdict.UNDECIDED:
+            outcome = self._second_try(outcome, self.theorem.assumptions, fixed)
+        return replace(outcome, seconds=time.perf_counter() - start)
+
+    def _keep(self, certificate: Certificate, context: Context) -> None:
+        """Let the checker decide, and remember what it proved."""
+        try:
+            lemma = check(certificate, context)
+        except Rejected as fault:
+            raise ProverFault(f"{self.theorem.name}, {certificate.goal.name}: {fault}") from fault
+        self.lemmas[certificate.goal.name] = lemma
+
+    def _second_try(
+        self, outcome: Outcome, assumptions: Sequence[Assumption], fixed: Mapping[str, int] | None
+    ) -> Outcome:
+        found = refute(outcome.claim, assumptions, fixed, draws=6)
+        if found is None:
+            return outcome
+        return replace(outcome, verdict=Verdict.REFUTED, counterexample=found, detail="")
+
+    def _recheck(self, claim: Claim) -> tuple[dict[str, int], ...]:
+        from mha_sym.proof.witness import recheck  # SymPy forms are built only when asked for
+
+        result = recheck(self.theorem, claim)
+        if result.agrees is False:
+            raise ProverFault(f"{self.theorem.name}, {claim.name}: proved, but SymPy denies it: {result.detail}")
+        return tuple(result.sizes) if result.agrees else ()
+
+
+def prove(theorem: Theorem, recheck: bool = True) -> Report:
+    """Try every claim and every control of a theorem.
+
+    Args:
+        theorem: what to prove.
+        recheck: confirm each proved claim at small explicit sizes with SymPy.
+
+    Raises:
+        ProverFault: if a certificate does not replay or another engine contradicts it; never a user's mistake.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> from mha_sym.expr import Input
+        >>> x = Input("x", (axis("t"),))
+        >>> report = prove(Theorem("twice", "", "", (Claim("twice", x + x, x * 2),)), recheck=False)
+        >>> report.verdict.value
+        'proved'
+    """
+    start = time.perf_counter()
+    prover = Prover(theorem, recheck)
+    claims = tuple(prover.claim(claim) for claim in theorem.claims)
+    controls = tuple(_control(theorem, control) for control in theorem.controls)
+    return Report(theorem, claims, controls, time.perf_counter() - start)
+
+
+def _control(theorem: Theorem, control: Control) -> Outcome:
+    """A control is tried on its own: nothing that was proved may help it."""
+    return Prover(replace(theorem, claims=(), controls=()), recheck=False).claim(control, control.sizes)

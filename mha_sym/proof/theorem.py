@@ -112,19 +112,26 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known of one claim or control."""
+    """What is known of one claim or control.
+
+    ``certificates`` holds one `mha_sym.proof.checker.Certificate` a goal, each replayed by the checker in
+    ``context``; ``detail`` says of an undecided claim where its normal forms part; ``rechecked`` names the
+    sizes at which the explicit SymPy forms agreed.
+    """
 
     claim: Claim
     verdict: Verdict
     seconds: float
-    certificate: Any = None
+    certificates: tuple[Any, ...] = ()
+    context: Any = None
     counterexample: Counterexample | None = None
     detail: str = ""
+    rechecked: tuple[dict[str, int], ...] = ()
 
     @property
     def steps(self) -> int:
-        """Number of rule applications in the certificate."""
-        return 0 if self.certificate is None else len(self.certificate.steps)
+        """Number of rule applications in the certificates."""
+        return sum(len(c.steps) for c in self.certificates)
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,6 @@ class Report:
     claims: tuple[Outcome, ...]
     controls: tuple[Outcome, ...]
     seconds: float
-    rechecked: tuple[dict[str, int], ...] = ()
 
     @property
     def verdict(self) -> Verdict:

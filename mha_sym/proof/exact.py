@@ -1,0 +1,103 @@
+"""Exact numbers for evaluation: rationals, and real balls that are known to hold the value.
+
+Defines `Rationals` and `Balls`, two sets of elements for `mha_sym.evaluate(..., exact=...)`.  A ball
+(python-flint's ``arb``) is a midpoint with a radius; two values are certainly different when their balls
+do not meet.  No floating-point tolerance occurs here.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import sympy
+from flint import arb, ctx, fmpq
+
+
+class NotRational(Exception):
+    """An exponential or a root makes a value irrational; use balls."""
+
+
+class Rationals:
+    """Fractions; an exponential of anything but zero leaves them.
+
+    Example:
+        >>> Rationals().inverse(Fraction(3))
+        Fraction(1, 3)
+    """
+
+    zero = Fraction(0)
+    one = Fraction(1)
+
+    def exp(self, x: Fraction) -> Fraction:
+        """``exp(0) = 1``."""
+        if x != 0:
+            raise NotRational
+        return self.one
+
+    def inverse(self, x: Fraction) -> Fraction:
+        """``1/x``."""
+        return 1 / x
+
+    def number(self, value: sympy.Expr) -> Fraction:
+        """A rational number of SymPy."""
+        if not value.is_Rational:
+            raise NotRational
+        return Fraction(int(value.p), int(value.q))
+
+    def maximum(self, x: Fraction, y: Fraction) -> Fraction:
+        """The larger one."""
+        return max(x, y)
+
+
+class Balls:
+    """Real balls of some bits of precision.
+
+    Example:
+        >>> Balls().exp(Balls().number(sympy.Integer(0))) == 1
+        True
+    """
+
+    def __init__(self, bits: int = 128) -> None:
+        ctx.prec = bits
+        self.zero = arb(0)
+        self.one = arb(1)
+
+    def exp(self, x: Any) -> Any:
+        """The exponential."""
+        return x.exp()
+
+    def inverse(self, x: Any) -> Any:
+        """``1/x``; not a number if the ball holds zero."""
+        return 1 / x
+
+    def number(self, value: sympy.Expr) -> Any:
+        """A number of SymPy made of rationals and their rational powers."""
+        if value.is_Rational:
+            return arb(fmpq(int(value.p), int(value.q)))
+        if value.is_Mul or value.is_Add:
+            total = self.number(value.args[0])
+            for arg in value.args[1:]:
+                total = total * self.number(arg) if value.is_Mul else total + self.number(arg)
+            return total
+        if value.is_Pow and value.exp.is_Rational:
+            return self.number(value.base) ** self.number(value.exp)
+        raise ValueError(f"{value} is not made of rationals and roots")
+
+    def maximum(self, x: Any, y: Any) -> Any:
+        """A ball that holds the larger one."""
+        return x.max(y)
+
+    def ball(self, value: Fraction) -> Any:
+        """A rational as a ball."""
+        return arb(fmpq(value.numerator, value.denominator))
+
+
+def surely_different(left: Any, right: Any) -> bool:
+    """Whether two balls, both finite, do not meet.
+
+    Example:
+        >>> surely_different(arb(1), arb(2)), surely_different(arb(1), arb(1))
+        (True, False)
+    """
+    return bool(left.is_finite() and right.is_finite() and not left.overlaps(right))

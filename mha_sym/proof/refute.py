@@ -1,0 +1,258 @@
+"""Refuting: values of the inputs, at small sizes, where the two sides of a claim certainly differ.
+
+Candidates are looked for and made smaller in floating point; a counterexample is reported only when exact
+rationals or disjoint real balls confirm it.  Finding none says nothing.  Defines `refute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy
+
+from mha_sym.errors import DataProblem
+from mha_sym.evaluate import evaluate_all
+from mha_sym.expr import Expr, Input, Permute, Scalar, Transpose, inputs, walk
+from mha_sym.proof.exact import Balls, NotRational, Rationals, surely_different
+from mha_sym.proof.theorem import Assumption, Claim, Counterexample
+
+#: sizes tried first: pairwise distinct, and three heads or more, since wrong permutations may be right at two
+FIRST: dict[str, int] = {"B": 2, "T": 4, "S": 5, "d_model": 6, "h": 3, "d_k": 2, "d_v": 7}
+SPARE = (3, 2, 5, 4, 7)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Concrete sizes, inputs (small integers) and permutations."""
+
+    sizes: Mapping[str, int]
+    arrays: Mapping[str, np.ndarray[Any, Any]]
+    permutations: Mapping[str, tuple[int, ...]]
+
+
+def refute(
+    claim: Claim, assumptions: Sequence[Assumption] = (), fixed: Mapping[str, int] | None = None, draws: int = 4
+) -> Counterexample | None:
+    """A confirmed counterexample, made small, or None.
+
+    Args:
+        claim: the two sides.
+        assumptions: only inputs that satisfy them count.
+        fixed: sizes that may not be changed, by symbol.
+        draws: how many random inputs are tried before giving up.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> x = Input("x", (axis("t"),))
+        >>> found = refute(Claim("double", x + x, x))
+        >>> found.sizes, found.left, found.right
+        ({'t': 1}, '2', '1')
+    """
+    search = _Search(claim, tuple(a.positive for a in assumptions if a.positive is not None), dict(fixed or {}))
+    for draw in range(draws):
+        trial = search.draw(search.first_sizes(draw), draw)
+        if trial is None or not search.differs(trial):
+            continue
+        for one in (search.shrink(trial), trial):
+            found = search.confirm(one)
+            if found is not None:
+                return found
+    return None
+
+
+def size_names(exprs: Iterable[Expr]) -> tuple[str, ...]:
+    """The size symbols that occur in some expressions, sorted.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> size_names([Input("x", (axis("t", "T"),))])
+        ('T',)
+    """
+    symbols: set[sympy.Symbol] = set()
+    for expr in exprs:
+        for node in walk(expr):
+            for axis in node.axes:
+                symbols |= axis.size.free_symbols
+            if isinstance(node, Scalar):
+                symbols |= node.value.free_symbols
+    return tuple(sorted(s.name for s in symbols))
+
+
+class _Search:
+    """A search for one claim."""
+
+    def __init__(self, claim: Claim, positive: tuple[Expr, ...], fixed: dict[str, int]) -> None:
+        order = claim.left.axes
+        right = claim.right if claim.right.axes == order else Transpose(claim.right, order)
+        self.sides = (claim.left, right)
+        self.positive = positive
+        self.fixed = fixed
+        every = (*self.sides, *positive)
+        self.names = size_names(every)
+        found = {one.name: one for expr in every for one in inputs(expr)}
+        self.inputs: tuple[Input, ...] = tuple(found.values())
+        self.permutations = {
+            n.perm.name: n.perm.axis for expr in every for n in walk(expr) if isinstance(n, Permute)
+        }
+
+    def first_sizes(self, draw: int) -> dict[str, int]:
+        """Sizes to begin with: those of `FIRST`, then unused small ones; larger at each new draw."""
+        spare = [n for n in SPARE if n not in {FIRST.get(name) for name in self.names}] + list(range(8, 40))
+        sizes = {name: FIRST.get(name) or spare.pop(0) for name in self.names}
+        return {name: self.fixed.get(name, size + (draw if draw > 1 else 0)) for name, size in sizes.items()}
+
+    def draw(self, sizes: Mapping[str, int], seed: int) -> Trial | None:
+        """Random small integers as inputs that satisfy the assumptions; None if ten tries do not."""
+        rng = np.random.default_rng(seed)
+        symbols = {sympy.Symbol(n, integer=True, positive=True): size for n, size in sizes.items()}
+        perms = {name: _shuffle(rng, int(axis.size.subs(symbols))) for name, axis in self.permutations.items()}
+        for attempt in range(10):
+            arrays = {}
+            for one in self.inputs:
+                shape = tuple(int(a.size.subs(symbols)) for a in one.over)
+                low, high = (0, 2) if one.boolean else (-2, 3)
+                values = rng.integers(low, high, shape)
+                arrays[one.name] = np.ones(shape) if one.boolean and attempt == 9 else values.astype(float)
+            trial = Trial(sizes, arrays, perms)
+            if self.allowed(trial):
+                return trial
+        return None
+
+    def allowed(self, trial: Trial) -> bool:
+        """Whether the assumptions hold."""
+        values = self.values(trial, self.positive)
+        return values is not None and all((v > 0).all() for v in values)
+
+    def values(self, trial: Trial, exprs: Sequence[Expr], exact: Any = None) -> list[Any] | None:
+        """The values of some expressions, or None where they have none, as in a row that keeps no key."""
+        used = {one.name for expr in exprs for one in inputs(expr)}
+        arrays = {n: a if exact is None else _exact_array(a, exact) for n, a in trial.arrays.items() if n in used}
+        try:
+            return evaluate_all(
+                list(exprs), arrays, sizes=trial.sizes, permutations=trial.permutations, exact=exact
+            )
+        except DataProblem:
+            return None
+
+    def gap(self, trial: Trial) -> float:
+        """How far apart the sides are in floating point, relative to their size; 0 where they have no value."""
+        values = self.values(trial, self.sides)
+        if values is None:
+            return 0.0
+        left, right = (np.asarray(v, float) for v in values)
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            return 0.0
+        return float(np.abs(left - right).max() / (1 + np.abs(left).max()))
+
+    def differs(self, trial: Trial) -> bool:
+        """Whether the sides seem to differ; a guess that only saves work."""
+        return self.gap(trial) > 1e-6
+
+    # ------------------------------------------------------------ making it small
+
+    def shrink(self, trial: Trial) -> Trial:
+        """Smaller sizes, then more zeros, then more ones, as long as the sides differ clearly."""
+        trial = self._smaller_sizes(trial)
+        for value in (0.0, 1.0):
+            for name in trial.arrays:
+                trial = self._flatten(trial, name, value)
+        return trial
+
+    def _smaller_sizes(self, trial: Trial) -> Trial:
+        for name in sorted(self.names, key=lambda n: -trial.sizes[n]):
+            if name in self.fixed:
+                continue
+            for size in range(1, trial.sizes[name]):
+                smaller = self._redraw(trial, {**trial.sizes, name: size})
+                if smaller is not None:
+                    trial = smaller
+                    break
+        return trial
+
+    def _redraw(self, trial: Trial, sizes: Mapping[str, int]) -> Trial | None:
+        for seed in range(3):
+            new = self.draw(sizes, seed)
+            if new is not None and self.gap(new) > 1e-3:
+                return new
+        return None
+
+    def _flatten(self, trial: Trial, name: str, value: float) -> Trial:
+        """Set the whole array, else entry by entry where it is small, to a value."""
+        array = trial.arrays[name]
+        whole = self._with(trial, name, np.full_like(array, value))
+        if whole is not None:
+            return whole
+        if array.size > 24:
+            return trial
+        for place in np.ndindex(array.shape):
+            if array[place] not in (0.0, value):
+                changed = trial.arrays[name].copy()
+                changed[place] = value
+                trial = self._with(trial, name, changed) or trial
+        return trial
+
+    def _with(self, trial: Trial, name: str, array: np.ndarray[Any, Any]) -> Trial | None:
+        new = replace(trial, arrays={**trial.arrays, name: array})
+        return new if self.gap(new) > 1e-3 and self.allowed(new) else None
+
+    # ------------------------------------------------------------ confirming it
+
+    def confirm(self, trial: Trial) -> Counterexample | None:
+        """The counterexample, if exact arithmetic agrees that the sides differ."""
+        floats = self.values(trial, self.sides)
+        if floats is None:
+            return None
+        gaps = np.abs(np.asarray(floats[0], float) - np.asarray(floats[1], float))
+        place = tuple(int(n) for n in np.unravel_index(int(gaps.argmax()), gaps.shape))
+        pair = self._exact_pair(trial, place)
+        if pair is None:
+            return None
+        index = {axis.name: n for axis, n in zip(self.sides[0].axes, place, strict=True)}
+        shown = {name: _nested(array) for name, array in trial.arrays.items()}
+        return Counterexample(dict(trial.sizes), index, *pair, shown, dict(trial.permutations))
+
+    def _exact_pair(self, trial: Trial, place: tuple[int, ...]) -> tuple[str, str] | None:
+        try:
+            values = self.values(trial, self.sides, Rationals())
+            if values is None:
+                return None
+            left, right = (_item(v, place) for v in values)
+            return (str(left), str(right)) if left != right else None
+        except (NotRational, ZeroDivisionError):
+            pass
+        values = self.values(trial, self.sides, Balls())
+        if values is None:
+            return None
+        left, right = (_item(v, place) for v in values)
+        return (left.str(12), right.str(12)) if surely_different(left, right) else None
+
+
+def _item(values: Any, place: tuple[int, ...]) -> Any:
+    item = np.asarray(values, object)[place]
+    return item.item() if isinstance(item, np.ndarray) else item
+
+
+def _exact_array(array: np.ndarray[Any, Any], exact: Any) -> np.ndarray[Any, Any]:
+    made = np.empty(array.shape, object)
+    for place in np.ndindex(array.shape):
+        value = Fraction(int(array[place]))
+        made[place] = exact.ball(value) if isinstance(exact, Balls) else value
+    return made
+
+
+def _shuffle(rng: np.random.Generator, size: int) -> tuple[int, ...]:
+    """A permutation that is not its own inverse, where there is one."""
+    if size < 3:
+        return tuple(range(size))[::-1]
+    while True:
+        order = rng.permutation(size)
+        if (order[order] != np.arange(size)).any():
+            return tuple(int(n) for n in order)
+
+
+def _nested(array: np.ndarray[Any, Any]) -> Any:
+    return array.astype(int).tolist()
