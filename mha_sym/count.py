@@ -74,10 +74,20 @@ class Counts:
             >>> found.at({"B": 2, "T": 5, "d_model": 12, "h": 3, "d_k": 4, "d_v": 4}).parameters
             576
         """
-        return replace(self, **{one.name: _number_at(getattr(self, one.name), sizes) for one in fields(self)})
+        return replace(self, **{one.name: number_at(getattr(self, one.name), sizes) for one in fields(self)})
 
 
-def _number_at(formula: Size | int, sizes: Mapping[str, int]) -> int:
+def number_at(formula: Size | int, sizes: Mapping[str, int]) -> int:
+    """The value of a formula at given sizes.
+
+    Raises:
+        DataProblem: if a size is missing or is not a positive integer, or the value is not an integer.
+
+    Example:
+        >>> from mha_sym.axes import size_symbol
+        >>> number_at(4 * size_symbol("d_model") ** 2, {"d_model": 12})
+        576
+    """
     if isinstance(formula, int):
         return formula
     symbols = sorted(formula.free_symbols, key=str)
@@ -90,7 +100,7 @@ def _number_at(formula: Size | int, sizes: Mapping[str, int]) -> int:
             got=", ".join(f"{name}={size}" for name, size in sizes.items()) or "no sizes",
         )
     for symbol in symbols:
-        _refuse_size(str(symbol), sizes[str(symbol)])
+        check_size(str(symbol), sizes[str(symbol)])
     value = formula.subs({symbol: sizes[str(symbol)] for symbol in symbols})
     if not value.is_Integer:
         raise DataProblem(
@@ -102,7 +112,15 @@ def _number_at(formula: Size | int, sizes: Mapping[str, int]) -> int:
     return int(value)
 
 
-def _refuse_size(name: str, size: Any) -> None:
+def check_size(name: str, size: Any) -> None:
+    """Accept a number as a size.
+
+    Raises:
+        DataProblem: if it is not a positive integer.
+
+    Example:
+        >>> check_size("h", 3)
+    """
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise DataProblem(f"{name} = {size} is not a size", where="count", expected="a positive integer")
 
@@ -314,7 +332,7 @@ def bytes_moved(exprs: Exprs, itemsize: int = 4) -> Size:
         >>> bytes_moved(Input("a", (t,)) + Input("b", (t,)), itemsize=8)
         24*T
     """
-    _refuse_size("itemsize", itemsize)
+    check_size("itemsize", itemsize)
     return sympy.expand(itemsize * _total(exprs, lambda cost: cost.moved))
 
 

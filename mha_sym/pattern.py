@@ -32,14 +32,21 @@ def _side(text: str, pattern: str) -> list[str]:
     return [name.replace("( ", "(").replace(" )", ")") for name in names]
 
 
-def _sides(pattern: str) -> tuple[list[str], list[str]]:
+def sides(pattern: str) -> tuple[list[str], list[str]]:
+    """The names and groups on both sides of the arrow.
+
+    Example:
+        >>> sides("b t (h k) -> b h t k")
+        (['b', 't', '(h k)'], ['b', 'h', 't', 'k'])
+    """
     if pattern.count("->") != 1:
         raise AxisProblem(f"pattern {pattern!r} needs one arrow", expected="'b t (h k) -> b h t k'")
     left, right = pattern.split("->")
     return _side(left, pattern), _side(right, pattern)
 
 
-def _members(group: str) -> list[str]:
+def members(group: str) -> list[str]:
+    """The names in a group: ``'(h k)'`` as ``['h', 'k']``, a name alone as itself."""
     return group.strip("()").split()
 
 
@@ -55,7 +62,7 @@ def _open(expr: Expr, left: list[str], pattern: str) -> Expr:
             continue
         inner = [f.name for f in one.factors]
         hint = ""
-        if name.startswith("(") and sorted(_members(name)) == sorted(inner):
+        if name.startswith("(") and sorted(members(name)) == sorted(inner):
             hint = f"{one.name} has the factors {' '.join(inner)} in this order; reading them otherwise is a reshape"
         raise AxisProblem(
             f"the pattern says {name!r} where the axis is {one.name!r}",
@@ -84,14 +91,14 @@ def rearrange(expr: Expr, pattern: str) -> Expr:
         >>> rearrange(q, "t (h k) -> h t k").axes
         (h: h, t: t, k: k)
     """
-    left, right = _sides(pattern)
+    left, right = sides(pattern)
     opened = _open(expr, left, pattern)
-    wanted = [name for group in right for name in _members(group)]
+    wanted = [name for group in right for name in members(group)]
     whole = {name for name in right if name in {a.name for a in opened.axes}}
     for one in opened.axes:
         if one.factors and one.name not in whole:
             opened = Split(opened, one)
-    wanted = [n for group in right for n in ([group] if group in whole else _members(group))]
+    wanted = [n for group in right for n in ([group] if group in whole else members(group))]
     have = {a.name: a for a in opened.axes}
     if sorted(wanted) != sorted(have):
         raise AxisProblem(
@@ -102,7 +109,7 @@ def rearrange(expr: Expr, pattern: str) -> Expr:
     result: Expr = opened if order == opened.axes else Transpose(opened, order)
     for group in right:
         if group.startswith("(") and group not in whole:
-            result = Join(result, tuple(have[name] for name in _members(group)))
+            result = Join(result, tuple(have[name] for name in members(group)))
     return result
 
 
@@ -116,7 +123,7 @@ def repeat(expr: Expr, pattern: str, new: Iterable[Axis]) -> Expr:
         >>> repeat(mask, "t s -> b t s", [axis("b")]).axes
         (b: b, t: t, s: s)
     """
-    left, right = _sides(pattern)
+    left, right = sides(pattern)
     opened = _open(expr, left, pattern)
     have = {a.name: a for a in (*opened.axes, *new)}
     for name in right:
