@@ -25,6 +25,7 @@ from mha_sym.errors import Problem
 
 @click.group(
     invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 all is well, 1 something is false or disagrees, 2 something could not be run.",
 )
