@@ -84,11 +84,11 @@ def head_of(stage: Expr) -> Expr:
 
 query_columns = replace(biased, w_q=on_blocks(biased.w_q, alive, d.hk))
 
-# ---------------------------------------------------------------- pruning: n heads stay, p go
+# ---------------------------------------------------------------- pruning: h heads stay, p go
 
-stay, go = axis("h", "n"), axis("pruned", "p")
+stay, go = d.h, axis("pruned", "p")
 both = Axis("h", stay.size + go.size, blocks=(stay, go))
-small, gone, big = (replace(d, h=one) for one in (stay, go, both))
+gone, big = replace(d, h=go), replace(d, h=both)
 
 
 def pruned_weights(bias: bool) -> Weights:
@@ -113,25 +113,19 @@ def joined(of: Dims, name: str) -> Axis:
 
 
 def all_heads(few: Weights, more: Weights) -> Weights:
-    """The weights of all n + p heads."""
+    """The weights of all h + p heads."""
     wide: dict[str, Expr] = {}
     for name, part in more.items().items():
-        parts = Split(few.items()[name], joined(small, name)), Split(part, joined(gone, name))
+        parts = Split(few.items()[name], joined(d, name)), Split(part, joined(gone, name))
         wide[name] = Join(end_to_end(*parts), joined(big, name).factors)
     return replace(few, **wide)
 
 
-def one_layer(of: Dims, weights: Weights) -> Stages:
-    """A layer with some of the heads."""
-    return combined(of, x, weights, masks)
-
-
-few, few_biased = combined_weights(small), combined_weights(small, bias=True)
-many, many_biased = all_heads(few, pruned_weights(False)), all_heads(few_biased, pruned_weights(True))
-whole, whole_biased = one_layer(big, many), one_layer(big, many_biased)
+many, many_biased = all_heads(w, pruned_weights(False)), all_heads(biased, pruned_weights(True))
+whole, whole_biased = combined(big, x, many, masks), combined(big, x, many_biased, masks)
 on_and_off = end_to_end(Repeat(as_expr(1), (stay,)), Repeat(as_expr(0), (go,)))
 pruned = edited(big, whole_biased, many_biased, masks, z=whole_biased.z * on_and_off)
-m, d_k, d_v, n, p = d.m.size, d.k.size, d.v.size, stay.size, go.size
+m, d_k, d_v, h, p = d.m.size, d.k.size, d.v.size, stay.size, go.size
 saved = p * (2 * m * d_k + 2 * m * d_v)
 
 THEOREM = Theorem(
@@ -177,16 +171,16 @@ THEOREM = Theorem(
         Claim("zero_Q", head_left("q"), head_of(average), "With Q^(r) zero, it returns the same plain average."),
         Claim("zero_K", head_left("k"), head_of(average), "With K^(r) zero, it returns the same plain average."),
         Claim(
-            "pruning", pruned.y, one_layer(small, few_biased).y,
-            "The layer of n + p heads with p of them gated away is the layer of the n heads that stay.",
+            "pruning", pruned.y, biased_layer.y,
+            "The layer of h + p heads with p of them gated away is the layer of the h heads that stay.",
         ),
         Claim(
-            "saving", parameter_expr(whole.y), parameter_expr(one_layer(small, few).y) + number(saved),
+            "saving", parameter_expr(whole.y), parameter_expr(layer.y) + number(saved),
             "Without biases, p heads fewer are exactly p (2 d_model d_k + 2 d_model d_v) parameters fewer.",
         ),
         Claim(
             "saving_with_biases", parameter_expr(whole_biased.y),
-            parameter_expr(one_layer(small, few_biased).y) + number(saved + p * (2 * d_k + d_v)),
+            parameter_expr(biased_layer.y) + number(saved + p * (2 * d_k + d_v)),
             "With biases, p (2 d_k + d_v) more are saved: the output bias stays.",
         ),
     ),
@@ -218,17 +212,17 @@ THEOREM = Theorem(
             "The average that is left is taken over all keys, the masked ones too.",
         ),
         Control(
-            "pruned_without_gate", whole_biased.y, one_layer(small, few_biased).y,
+            "pruned_without_gate", whole_biased.y, biased_layer.y,
             "The heads that go are still on.",
         ),
         Control(
-            "saving_in_proportion", parameter_expr(whole_biased.y) * number(n),
-            parameter_expr(one_layer(small, few_biased).y) * number(n + p),
+            "saving_in_proportion", parameter_expr(whole_biased.y) * number(h),
+            parameter_expr(biased_layer.y) * number(h + p),
             "With biases, the parameters are said to shrink in proportion to the heads.",
         ),
         Control(
             "values_as_wide_as_keys", parameter_expr(whole.y),
-            parameter_expr(one_layer(small, few).y) + number(p * 4 * m * d_k),
+            parameter_expr(layer.y) + number(p * 4 * m * d_k),
             "The saving is computed with d_k for d_v.",
         ),
     ),
