@@ -23,7 +23,7 @@ projections = Table(
 )  # fmt: skip
 r = d.head
 p_r = Named(Select(projections, d.h, r), "P^(r)", "projection of head r")
-side_by_side = Named(Concat(p_r, r, d.k), "P", "side by side")
+side_by_side = Named(Concat(p_r, r, d.k), "P_flat", "side by side")
 identity = Table("I", (d.m, d.hk), tuple(tuple(int(row == column) for column in range(4)) for row in range(4)))
 
 projected = einsum("t m, m (h k) -> t (h k)", tokens, side_by_side)
