@@ -1,6 +1,6 @@
 """The weights with which one query looks at the keys add up to one, in every head separately.
 
-Softmax over the last axis divides exp(S[b,h,t,s]) by its sum over s, and nothing else: the heads do not share the
+Softmax over the last axis divides exp(E[b,h,t,s]), whatever the scores E, by its sum over s, and nothing else: the heads do not share the
 sum, nor do the queries.  Masked keys count as zero both above and below, so the sum is one over the keys that are
 left, as long as there are any.
 """
@@ -13,7 +13,7 @@ from mha_sym.library import run
 from mha_sym.proof.theorem import Claim, Control, Theorem
 
 d = dims(S="S")
-scores = Input("S", (d.b, d.h, d.t, d.s))
+scores = Input("E", (d.b, d.h, d.t, d.s))
 keep = keep_mask(d.b, d.h, d.t, d.s)
 masks = Options(mask=Input("M", (d.b, d.h, d.t, d.s), "mask"), keep=keep)
 layer = combined(d, cross_inputs(d), combined_weights(d, bias=True), masks)
