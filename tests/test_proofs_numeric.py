@@ -13,7 +13,7 @@ import sympy
 
 from mha_sym.arrays import substituted
 from mha_sym.evaluate import evaluate
-from mha_sym.expr import Expr, Input, Permute, Scalar, inputs, walk
+from mha_sym.expr import Expr, Input, Named, Permute, Scalar, Table, inputs, walk
 from mha_sym.library import load, theorem_names
 from mha_sym.proof.theorem import Claim, Theorem
 
@@ -118,6 +118,23 @@ def test_every_part_has_a_name_of_its_own_and_words(name: str) -> None:
     assert len({part.name for part in parts}) == len(parts)
     assert all(part.words.endswith(".") for part in parts)
     assert theorem(name).words.endswith(".") and theorem(name).source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_name_is_one_thing(name: str) -> None:
+    """No name stands for two inputs, tables or bijections, nor for an input and a stage, in the claims of a theorem."""
+    assumed = [one.positive for one in theorem(name).assumptions if one.positive is not None]
+    given: dict[str, object] = {}
+    stages = set()
+    for root in (*assumed, *(side for claim in theorem(name).claims for side in (claim.left, claim.right))):
+        for node in walk(root):
+            if isinstance(node, Input | Table):
+                assert given.setdefault(node.name, node) == node
+            if isinstance(node, Permute):
+                assert given.setdefault(node.perm.name, node.perm.axis) == node.perm.axis
+            if isinstance(node, Named):
+                stages.add(node.name)
+    assert not stages & given.keys()
 
 
 @pytest.mark.parametrize("name", NAMES)
