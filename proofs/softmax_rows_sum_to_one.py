@@ -1,8 +1,8 @@
 """The weights with which one query looks at the keys add up to one, in every head separately.
 
-Softmax over the last axis divides exp(E[b,h,t,s]), whatever the scores E, by its sum over s, and nothing else: the heads do not share the
-sum, nor do the queries.  Masked keys count as zero both above and below, so the sum is one over the keys that are
-left, as long as there are any.
+Softmax over the last axis divides exp(E[b,h,t,s]), whatever the scores E are, by its sum over s and nothing else: the
+heads do not share the sum, nor do the queries.  Masked keys count as zero both above and below, so the sum is one
+over the keys that are left, as long as there are any.
 """
 
 from mha_sym.attention.dims import combined_weights, cross_inputs, dims
