@@ -1,10 +1,12 @@
 """Given arrays against the inputs of expressions: which are there, their axes, the sizes they fix, their values.
 
-Defines `read_sizes`, `check_arrays`, `prepare` and `size_value`.  Computes nothing with the arrays.
+Defines `read_sizes`, `check_arrays`, `backend_for`, `prepare`, `check_permutation` and `size_value`.  Computes nothing
+with the arrays.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,8 +16,9 @@ import numpy as np
 import sympy
 
 from mha_sym.axes import Axis, Permutation
-from mha_sym.backends import Array, Backend, dtype_kind, is_traced
+from mha_sym.backends import Array, Backend, backend, dtype_kind, is_traced, library
 from mha_sym.errors import AxisProblem, DataProblem, show_axes
+from mha_sym.exact import Elements, exact_backend
 from mha_sym.expr import Expr, Input, inputs
 
 
@@ -53,7 +56,7 @@ class _Fact:
 
 
 @lru_cache(maxsize=4096)
-def _substituted(expr: sympy.Expr, known: tuple[tuple[sympy.Symbol, int], ...]) -> sympy.Expr:
+def _substituted(expr: sympy.Expr, known: frozenset[tuple[sympy.Symbol, int]]) -> sympy.Expr:
     return expr.xreplace({symbol: sympy.Integer(value) for symbol, value in known})
 
 
@@ -69,7 +72,7 @@ def substituted(expr: sympy.Expr, sizes: Mapping[str, int], where: str = "") -> 
                 f"size {symbol.name} is not known", where=where, expected="an array that has it, or sizes=",
                 hint=f"give sizes={{{symbol.name!r}: ...}}",
             )
-    return _substituted(expr, tuple((s, sizes[s.name]) for s in sorted(expr.free_symbols, key=str)))
+    return _substituted(expr, frozenset((s, sizes[s.name]) for s in expr.free_symbols))
 
 
 def size_value(axis: Axis, sizes: Mapping[str, int]) -> int:
@@ -81,6 +84,23 @@ def size_value(axis: Axis, sizes: Mapping[str, int]) -> int:
         12
     """
     return int(substituted(axis.size, sizes, f"axis {axis.name}"))
+
+
+def whole(value: Any, what: str, least: int, most: float = math.inf) -> int:
+    """``value`` if it is an integer in range.
+
+    Raises:
+        DataProblem: if it is not.
+
+    Example:
+        >>> whole(3, "size h", 1)
+        3
+    """
+    integral = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not integral or not least <= value <= most:
+        span = f"at least {least}" if most == math.inf else f"{least} to {most}"
+        raise DataProblem(f"{what} cannot be {value!r}", expected=f"an integer, {span}", got=repr(value))
+    return int(value)
 
 
 def read_sizes(
@@ -107,12 +127,8 @@ def read_sizes(
 
 def solve_sizes(found: Mapping[str, Input], arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
     """The work of `read_sizes` after the arrays were matched with the inputs."""
-    known = dict(sizes)
+    known = {name: whole(value, f"size {name}", 1) for name, value in sizes.items()}
     source = dict.fromkeys(known, "sizes=")
-    claimed: Mapping[str, Any] = known
-    for name, value in claimed.items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise DataProblem(f"size {name} cannot be {value!r}", expected="an integer of at least 1")
     facts = [
         _Fact(one.size, int(n), one.name, name)
         for name, node in found.items()
@@ -154,16 +170,22 @@ def _check(fact: _Fact, known: Mapping[str, int], source: Mapping[str, str]) -> 
 
 def _solve(fact: _Fact, symbol: sympy.Symbol, known: Mapping[str, int]) -> int:
     """The positive integer that the one unknown symbol of a fact must be."""
-    rest = fact.size.xreplace({s: sympy.Integer(known[s.name]) for s in fact.size.free_symbols if s.name in known})
-    difference = sympy.expand(rest - fact.value)
-    roots = sympy.Poly(difference, symbol).ground_roots() if difference.is_polynomial(symbol) else {}
-    values = [int(root) for root in roots if root.is_Integer and root > 0]
+    given = frozenset((s, known[s.name]) for s in fact.size.free_symbols if s.name in known)
+    values = _roots(_substituted(fact.size, given), fact.value, symbol)
     if len(values) != 1:
         raise DataProblem(
-            f"{fact} has {fact.value} positions, which no size {symbol.name} makes", expected=f"{rest}",
-            got=str(fact.value), hint=", ".join(f"{n} = {v}" for n, v in known.items() if n in str(fact.size)),
+            f"{fact} has {fact.value} positions, which no size {symbol.name} makes", got=str(fact.value),
+            expected=f"{fact.size}" + "".join(f", {s} = {n}" for s, n in sorted(given, key=str)),
         )
     return values[0]
+
+
+@lru_cache(maxsize=4096)
+def _roots(size: sympy.Expr, value: int, symbol: sympy.Symbol) -> tuple[int, ...]:
+    """The positive integers that make ``size`` the given value."""
+    difference = sympy.expand(size - value)
+    roots = sympy.Poly(difference, symbol).ground_roots() if difference.is_polynomial(symbol) else {}
+    return tuple(int(root) for root in roots if root.is_Integer and root > 0)
 
 
 def _undetermined(fact: _Fact, known: Mapping[str, int]) -> DataProblem:
@@ -211,6 +233,43 @@ def check_arrays(found: Mapping[str, Input], arrays: Mapping[str, Any]) -> None:
                 )
 
 
+def backend_for(found: Mapping[str, Input], arrays: Mapping[str, Any], exact: Elements | None) -> Backend:
+    """The backend of all these arrays, which must come from one library and have one floating dtype.
+
+    NumPy in float64 if there are none; masks of 0 and 1 may have a dtype of their own.
+
+    Raises:
+        DataProblem: for something that is no array, and for arrays of two libraries, dtypes or devices.
+    """
+    for name, array in arrays.items():
+        if not library(array):
+            raise DataProblem(
+                f"input {name!r} is not an array", expected="an array of NumPy, torch or JAX",
+                got=f"{type(array).__module__}.{type(array).__name__}",
+                hint="convert it, for instance with numpy.asarray",
+            )
+    home = _one("library", {name: library(array) for name, array in arrays.items()}) or "NumPy"
+    if exact is not None:
+        if home != "NumPy":
+            raise DataProblem(f"exact elements live in NumPy object arrays, and these arrays are of {home}")
+        return exact_backend(exact)
+    numbers = {n: a.dtype for n, a in arrays.items() if not found[n].boolean and dtype_kind(a) == "floating"}
+    device = _one("device", {name: array.device for name, array in arrays.items()}) if home == "torch" else None
+    return backend(home, _one("dtype", numbers), device)
+
+
+def _one(what: str, values: Mapping[str, Any]) -> Any:
+    """The value that all inputs share (None if there are no inputs); two are refused, naming an input of each."""
+    first = next(iter(values), "")
+    for name, value in values.items():
+        if value != values[first]:
+            raise DataProblem(
+                f"inputs {first!r} and {name!r} differ in {what}", expected=f"one {what} for all inputs",
+                got=f"{first}: {values[first]}, {name}: {value}",
+            )
+    return values.get(first)
+
+
 def prepare(node: Input, array: Array, backend: Backend) -> Array:
     """The array of an input after its dtype and values were checked; 0/1 in the backend's dtype if it is boolean.
 
@@ -220,7 +279,7 @@ def prepare(node: Input, array: Array, backend: Backend) -> Array:
     kind = dtype_kind(array)
     if node.boolean:
         return _boolean(node, array, backend)
-    if backend.name == "exact elements":
+    if backend.exact:
         return _elements(node, array, kind, backend)
     if kind != "floating":
         raise _dtype_problem(node, array, kind)
@@ -234,7 +293,7 @@ def _dtype_problem(node: Input, array: Array, kind: str) -> DataProblem:
         "integer": "cast it to float64",
         "complex": "attention is over the reals; give the real part",
         "bool": "declare the input with boolean=True, or cast it to float64",
-        "object": "for exact elements say which, as in exact=RATIONALS",
+        "object": "for exact elements say which, as in exact=Rationals()",
     }
     return DataProblem(
         f"input {node.name!r} holds {array.dtype}", expected="a floating dtype", got=str(array.dtype),
@@ -246,7 +305,7 @@ def _boolean(node: Input, array: Array, backend: Backend) -> Array:
     if is_traced(array):
         return backend.wrap(array).astype(backend.dtype)
     values = backend.to_numpy(array)
-    ones = values.astype(bool)
+    ones = np.asarray(values == 1, bool)  # not astype(bool): an exact zero may count as true
     other = ~((values == 0) | (values == 1))
     _refuse_first(node, other, values, "other values than 0 and 1", "a mask of what is kept is 0 or 1")
     return backend.constant(ones)
@@ -300,7 +359,7 @@ def check_permutation(perm: Permutation, given: Mapping[str, Sequence[int]], siz
             f"no permutation {perm.name!r} is given", expected=f"the order of {size} positions of {perm.axis.name!r}",
             got=", ".join(given) or "none", hint=f"give permutations={{{perm.name!r}: [...]}}",
         )
-    order = tuple(int(i) for i in given[perm.name])
+    order = tuple(whole(i, f"an entry of permutation {perm.name!r}", 0, size - 1) for i in given[perm.name])
     if sorted(order) != list(range(size)):
         raise DataProblem(
             f"permutation {perm.name!r} is no bijection of axis {perm.axis.name!r}",

@@ -18,7 +18,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "axes": ("axes",),
     "expr": ("expr",),
     "pattern": ("graph", "pattern"),
-    "readings": ("backends", "exact", "contraction", "arrays", "compute", "evaluate", "trace", "costs", "count"),
+    "readings": ("backends", "exact", "contraction", "arrays", "plan", "compute", "evaluate", "trace", "costs", "count"),
     "proof": ("proof",),
     "attention": ("attention",),
     "render": ("render",),
