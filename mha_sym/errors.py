@@ -73,6 +73,10 @@ class DataProblem(Problem):
     """Arrays that do not fit an expression: a missing or wrong axis, a size, a dtype, NaN."""
 
 
+class NoValue(DataProblem):
+    """Arrays on which the expression has no value: a row that keeps no key, the inverse of zero."""
+
+
 class TargetProblem(Problem):
     """An implementation that cannot be imported, called, or understood."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from mha_sym.errors import DataProblem
+from mha_sym.errors import NoValue
 from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import Expr, Input, Permute, Scalar, Transpose, inputs, walk
 from mha_sym.proof.exact import Balls, NotRational, Rationals, surely_different
@@ -124,18 +124,17 @@ class _Search:
 
     def allowed(self, trial: Trial) -> bool:
         """Whether the assumptions hold."""
-        values = self.values(trial, self.positive)
+        values = self.values(trial, self.positive) if self.positive else []
         return values is not None and all((v > 0).all() for v in values)
 
     def values(self, trial: Trial, exprs: Sequence[Expr], exact: Any = None) -> list[Any] | None:
         """The values of some expressions, or None where they have none, as in a row that keeps no key."""
         used = {one.name for expr in exprs for one in inputs(expr)}
         arrays = {n: a if exact is None else _exact_array(a, exact) for n, a in trial.arrays.items() if n in used}
+        sizes = {n: trial.sizes[n] for n in size_names(exprs)}
         try:
-            return evaluate_all(
-                list(exprs), arrays, sizes=trial.sizes, permutations=trial.permutations, exact=exact
-            )
-        except DataProblem:
+            return evaluate_all(list(exprs), arrays, sizes=sizes, permutations=trial.permutations, exact=exact)
+        except NoValue:
             return None
 
     def gap(self, trial: Trial) -> float:
