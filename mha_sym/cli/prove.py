@@ -71,8 +71,7 @@ def _exit_code(answers: Sequence[Answer]) -> int:
     from mha_sym.cli.workers import Failed
 
     failed = [a for a in answers if isinstance(a, Failed)]
-    for one in failed:
-        _tell(one)
+    _tell(failed)
     if failed:
         return Exit.FAULT if any(one.fault for one in failed) else Exit.UNUSABLE
     if not answers:
@@ -80,8 +79,12 @@ def _exit_code(answers: Sequence[Answer]) -> int:
     return Exit.OK if answers and all(a.holds for a in answers if not isinstance(a, Failed)) else Exit.FAILED
 
 
-def _tell(failed: Failed) -> None:
-    if failed.trace and (failed.fault or wants_traceback()):
-        click.echo(failed.trace, err=True)
-    words = "a fault of mha_sym itself, " if failed.fault else ""
-    complain(f"{failed.task.name}: {words}{failed.message}")
+def _tell(failed: Sequence[Failed]) -> None:
+    """One line each; before it where it happened, if that is wanted or a fault of ours, but the same place once."""
+    shown = set()
+    for one in failed:
+        if one.trace not in shown and (one.fault or wants_traceback()):
+            click.echo(one.trace, err=True)
+            shown.add(one.trace)
+        words = "a fault of mha_sym itself, " if one.fault else ""
+        complain(f"{one.task.name}: {words}{one.message}")
