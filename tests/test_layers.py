@@ -18,14 +18,16 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "axes": ("axes",),
     "expr": ("expr",),
     "pattern": ("graph", "pattern"),
-    "readings": ("backends", "exact", "contraction", "arrays", "plan", "compute", "evaluate", "trace", "costs", "count"),
+    "readings": (
+        "backends", "exact", "contraction", "arrays", "plan", "compute", "evaluate", "trace", "costs", "count",
+    ),
     "proof": ("proof",),
     "attention": ("attention",),
     "render": ("render",),
     "audit": ("audit",),
     "library": ("library",),
     "cli": ("cli", "__main__"),
-}
+}  # fmt: skip
 ORDER = list(LAYERS)
 
 #: what the order alone would allow, and why it is not
