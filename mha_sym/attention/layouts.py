@@ -9,13 +9,14 @@ proved is evaluated on the very arrays that the implementation keeps.  Nothing h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 import sympy
 
+from mha_sym.arrays import check_arrays, solve_sizes
 from mha_sym.attention.dims import Dims, Weights
 from mha_sym.axes import Axis, axis, product
 from mha_sym.errors import DataProblem, Problem, show_axes
@@ -133,6 +134,12 @@ class Layout:
         """Whether the number of heads can be read off a stored parameter: ``h`` is an axis of its own."""
         return any("h" in _GROUP.findall(self.row(target).left) for target in self.rows)
 
+    def input_widths(self) -> tuple[str, ...]:
+        """The sizes of key and value inputs with a width of their own, such as ``('d_key', 'd_value')``."""
+        rows = " ".join(self.row(target).left for target in self.rows)
+        used = {name for group in _GROUP.findall(rows) for name in _words(group)}
+        return tuple(size for letter, size in INPUT_WIDTHS.items() if letter in used)
+
     def dims(self, **sizes: str | int | sympy.Expr) -> Dims:
         """The axes of a layer stored like that, with ``d_v`` as wide as ``d_k`` where the layout says so.
 
@@ -189,11 +196,11 @@ class Layout:
             value = Rename(value, find_axis(value, d.hk.name, target), d.hv)
         return value
 
-    def sizes(self, shapes: Mapping[str, Sequence[int]], known: Mapping[str, int]) -> dict[str, int]:
+    def sizes(self, arrays: Mapping[str, Any], known: Mapping[str, int]) -> dict[str, int]:
         """The sizes that the shapes of the stored parameters fix, together with those that are known.
 
         Args:
-            shapes: the shape of each stored parameter.
+            arrays: the stored parameters, or anything with their shapes.
             known: sizes by symbol (``h``, ``d_k``, ...) that are known from elsewhere, such as the number of heads.
 
         Raises:
@@ -201,22 +208,28 @@ class Layout:
                 one that contradicts another.
 
         Example:
-            >>> LAYOUTS["linear"].sizes({"w_q": (6, 5), "w_k": (6, 5), "w_v": (9, 5), "w_o": (5, 9)}, {"h": 3})
-            {'h': 3, 'd_k': 2, 'd_model': 5, 'd_v': 3}
+            >>> import numpy as np
+            >>> w = {"w_q": np.ones((6, 5)), "w_k": np.ones((6, 5)), "w_v": np.ones((9, 5)), "w_o": np.ones((5, 9))}
+            >>> LAYOUTS["linear"].sizes(w, {"h": 3})
+            {'h': 3, 'd_model': 5, 'd_k': 2, 'd_v': 3}
         """
-        biases = self.biases(shapes)
-        parameters = self.parameters(self.dims(), biases)
-        _same_names(self, parameters, shapes)
-        return _solve(self, parameters, shapes, known)
+        parameters = self.parameters(self.dims(), self.biases(arrays))
+        _same_names(self, parameters, arrays)
+        check_arrays(parameters, arrays)
+        return solve_sizes(parameters, arrays, known)
 
 
 _LETTERS = {"B": "b", "T": "t", "S": "s", "d_model": "m", "h": "h", "d_k": "k", "d_v": "v"}
 
 
+def _words(group: str) -> list[str]:
+    return group.strip("()").split()
+
+
 def _axes(left: str, d: Dims) -> tuple[Axis, ...]:
     """The stored axes of a row: ``'(three h k) m'`` as axes."""
     return tuple(
-        product(*(_letter(name, d) for name in group.strip("()").split())) if "(" in group else _letter(group, d)
+        product(*(_letter(name, d) for name in _words(group))) if "(" in group else _letter(group, d)
         for group in _GROUP.findall(left)
     )
 
@@ -232,66 +245,16 @@ def _letter(name: str, d: Dims) -> Axis:
     return known[name]
 
 
-def _same_names(layout: Layout, parameters: Mapping[str, Input], shapes: Mapping[str, Sequence[int]]) -> None:
-    missing, surplus = set(parameters) - set(shapes), set(shapes) - set(parameters)
+def _same_names(layout: Layout, parameters: Mapping[str, Input], arrays: Mapping[str, Any]) -> None:
+    missing, surplus = set(parameters) - set(arrays), set(arrays) - set(parameters)
     if missing or surplus:
         first = sorted(missing or surplus)[0]
         raise DataProblem(
             f"weight {first!r} is missing" if missing else f"weight {first!r} has no place in this layout",
             where=f"layout {layout.name} ({layout.words})",
             expected=", ".join(parameters),
-            got=", ".join(sorted(shapes)),
+            got=", ".join(sorted(arrays)),
         )
-
-
-def _solve(
-    layout: Layout, parameters: Mapping[str, Input], shapes: Mapping[str, Sequence[int]], known: Mapping[str, int]
-) -> dict[str, int]:
-    """Sizes from the equations ``size of the stored axis = its length``, each with one unknown when its turn comes."""
-    found = dict(known)
-    open_ = [(name, one, n) for name, p in parameters.items() for one, n in _lengths(layout, name, p, shapes[name])]
-    while open_:
-        rest = [equation for equation in open_ if not _settle(layout, *equation, found)]
-        if len(rest) == len(open_):
-            name, one, length = rest[0]
-            raise DataProblem(
-                f"the sizes in axis {one.name!r} of {name!r} cannot be told apart", where=f"layout {layout.name}",
-                expected=f"{one.size} = {length}", hint="say how many heads there are",
-            )  # fmt: skip
-        open_ = rest
-    return found
-
-
-def _lengths(layout: Layout, name: str, parameter: Input, shape: Sequence[int]) -> list[tuple[Axis, int]]:
-    if len(shape) != len(parameter.axes):
-        raise DataProblem(
-            f"weight {name!r} has {len(shape)} axes", where=f"layout {layout.name}",
-            expected=show_axes(parameter.axes), got=str(tuple(shape)),
-        )  # fmt: skip
-    return list(zip(parameter.axes, (int(n) for n in shape), strict=True))
-
-
-def _settle(layout: Layout, name: str, one: Axis, length: int, found: dict[str, int]) -> bool:
-    """Use one equation: check it when all is known, solve it for the last unknown; False if there are two."""
-    factor = sympy.Integer(1)
-    unknown: list[sympy.Symbol] = []
-    for part in one.primitive():
-        size = part.size.subs({symbol: found[symbol.name] for symbol in part.size.free_symbols if symbol.name in found})
-        if size.is_Integer:
-            factor *= size
-        else:
-            unknown.append(size)
-    if len(unknown) > 1:
-        return False
-    value, rest = divmod(length, int(factor))
-    if rest or value < 1 or (not unknown and value != 1):
-        raise DataProblem(
-            f"axis {one.name!r} of weight {name!r} does not fit", where=f"layout {layout.name}",
-            expected=f"{one.size}, with " + ", ".join(f"{k} = {v}" for k, v in found.items()), got=str(length),
-        )  # fmt: skip
-    if unknown:
-        found[unknown[0].name] = value
-    return True
 
 
 _HEADS_SIDE_BY_SIDE = {
@@ -371,8 +334,3 @@ def find_layout(layout: Layout | str) -> Layout:
         hint = f"did you mean {' or '.join(close)}?" if close else ""
         raise Problem(f"no layout {layout!r}", expected=", ".join(LAYOUTS), hint=hint)
     return LAYOUTS[layout]
-
-
-def shapes_of(arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shape of each array, by name."""
-    return {name: tuple(int(n) for n in array.shape) for name, array in arrays.items()}

@@ -1,0 +1,10 @@
+"""Checking other people's implementations of attention against the form that is proved.
+
+Public: `Implementation` (how code is described) and `check` (run it beside the combined form).
+"""
+
+from mha_sym.audit.check import check, check_target
+from mha_sym.audit.implementation import Implementation, from_function
+from mha_sym.audit.report import CheckReport
+
+__all__ = ["CheckReport", "Implementation", "check", "check_target", "from_function"]

@@ -1,0 +1,229 @@
+"""Calling an implementation and judging what comes back before any number is compared.
+
+Defines `run` and `letters`.  An implementation that raises, changes its input, answers differently the second time,
+or returns the wrong kind, shape, dtype or NaN is refused here in one clear line; whether its numbers are right is
+judged in `mha_sym.audit.check`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from einops import rearrange
+
+from mha_sym.audit.blame import guarded, import_torch
+from mha_sym.audit.implementation import STAGES, Implementation
+from mha_sym.audit.precision import Array, roundoff
+from mha_sym.errors import DataProblem, TargetProblem
+
+#: the letters of axes, and the sizes that they have
+LETTERS: dict[str, str] = {
+    "b": "B", "t": "T", "s": "S", "m": "d_model", "n": "d_key", "p": "d_value", "h": "h", "k": "d_k", "v": "d_v",
+}  # fmt: skip
+
+
+def letters(sizes: Mapping[str, int]) -> dict[str, int]:
+    """The size of every letter.
+
+    Example:
+        >>> letters({"B": 2, "T": 5})
+        {'b': 2, 't': 5}
+    """
+    return {letter: sizes[name] for letter, name in LETTERS.items() if name in sizes}
+
+
+def run(impl: Implementation, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """The stages that an implementation returns, as float64 arrays with their axes in the order of `STAGES`.
+
+    Args:
+        impl: the implementation.
+        values: a value for each of its arguments, arrays as NumPy arrays in the order of axes that it wants.
+        sizes: all sizes.
+
+    Raises:
+        TargetProblem: if it raises, changes what it is given, or answers differently when called again.
+        DataProblem: for a wrong shape, a dtype that is not floating, NaN or infinities.
+    """
+    given = {word: _handed_over(value, impl) for word, value in values.items()}
+    first = _stages(impl, _invoke(impl, given), sizes)
+    _unchanged(impl, given, values)
+    again = _stages(impl, _invoke(impl, {word: _handed_over(value, impl) for word, value in values.items()}), sizes)
+    for word, value in first.items():
+        _same_again(impl, word, value, again.get(word))
+    return first
+
+
+# ---------------------------------------------------------------- the call
+
+
+def _handed_over(value: Any, impl: Implementation) -> Any:
+    """A copy of a value as the implementation takes it."""
+    if isinstance(value, Mapping):
+        return {name: _handed_over(one, impl) for name, one in value.items()}
+    if not isinstance(value, np.ndarray):
+        return value
+    boolean = value.dtype == bool
+    if impl.framework == "torch":
+        torch = import_torch()
+        tensor = torch.from_numpy(value.copy())
+        return tensor if boolean else tensor.to(getattr(torch, impl.dtype))
+    return value.copy() if boolean else value.astype(impl.dtype, copy=True)
+
+
+def _invoke(impl: Implementation, given: Mapping[str, Any]) -> Any:
+    uses_torch = impl.framework == "numpy" and "torch" in getattr(impl.call, "__globals__", {})
+    return guarded(_bound(impl, given), f"{impl.title} raised", _HANDED if uses_torch else "")
+
+
+_HANDED = "it was handed NumPy arrays; for torch say Implementation(framework='torch') or annotate with torch.Tensor"
+
+
+def _bound(impl: Implementation, given: Mapping[str, Any]) -> Callable[[], Any]:
+    """The call with its arguments in place: in order if ``takes`` says the order, by name otherwise."""
+    if impl.takes is not None:
+        return _without_gradients(impl, lambda: impl.call(*(given[word] for word in impl.arguments)))
+    parameters = inspect.signature(impl.call).parameters
+    nameless = [p for p in impl.by_parameter if parameters[p].kind is inspect.Parameter.POSITIONAL_ONLY]
+    by_place = [given[impl.by_parameter[p]] for p in nameless]
+    by_name = {p: given[word] for p, word in impl.by_parameter.items() if p not in nameless}
+    return _without_gradients(impl, lambda: impl.call(*by_place, **by_name))
+
+
+def _without_gradients(impl: Implementation, work: Callable[[], Any]) -> Callable[[], Any]:
+    if impl.framework != "torch":
+        return work
+    torch = import_torch()
+
+    def inside() -> Any:
+        with torch.no_grad():
+            return work()
+
+    return inside
+
+
+def _unchanged(impl: Implementation, given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    for word, value in values.items():
+        pairs = value.items() if isinstance(value, Mapping) else [(word, value)]
+        for name, before in pairs:
+            after = given[word][name] if isinstance(value, Mapping) else given[word]
+            if isinstance(before, np.ndarray) and not np.array_equal(_as_numpy(after), before.astype(float)):
+                raise TargetProblem(
+                    f"{impl.title} changes its input {name!r} in place",
+                    expected="an input that is the same after the call", hint="copy it before writing into it",
+                )  # fmt: skip
+
+
+# ---------------------------------------------------------------- what comes back
+
+
+def _stages(impl: Implementation, result: Any, sizes: Mapping[str, int]) -> dict[str, Array]:
+    named = _named(impl, result)
+    return {word: _stage(impl, word, named[word], sizes) for word in STAGES if named.get(word) is not None}
+
+
+def _named(impl: Implementation, result: Any) -> dict[str, Any]:
+    """What was returned, under the words of `STAGES`."""
+    if isinstance(result, Mapping):
+        for word in result:
+            if word not in STAGES:
+                raise TargetProblem(
+                    f"{impl.title} returns a dict with a key {word!r} that is no stage", expected=", ".join(STAGES)
+                )
+        if result.get("y") is None:
+            raise TargetProblem(f"{impl.title} returns a dict without the output 'y'", got=", ".join(result))
+        return dict(result)
+    parts = tuple(result) if isinstance(result, tuple | list) else (result,)
+    if len(parts) != len(impl.returns) or (isinstance(result, tuple | list) and len(impl.returns) == 1):
+        expected = "an array" if len(impl.returns) == 1 else f"a tuple ({', '.join(impl.returns)})"
+        raise TargetProblem(
+            f"{impl.title} returns {_described(result)} where {expected} was expected",
+            hint="say in Implementation(returns=('y', 'weights')) what the parts are, or return a dict of stages",
+        )
+    return dict(zip(impl.returns, parts, strict=True))
+
+
+def _described(result: Any) -> str:
+    if result is None:
+        return "nothing (None)"
+    kind = type(result).__name__
+    return f"a {kind} of {len(result)}" if isinstance(result, tuple | list) else f"a value of type {kind}"
+
+
+def _stage(impl: Implementation, word: str, value: Any, sizes: Mapping[str, int]) -> Array:
+    order, size = impl.order(word), letters(sizes)
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        raise TargetProblem(f"{impl.title} returns {_described(value)} as {word}", expected="an array")
+    _floating(impl, word, value)
+    axes = re.findall(r"\([^)]*\)|\S+", order)
+    expected = [int(np.prod([size.get(name, 1) for name in one.strip("()").split()])) for one in axes]
+    if list(value.shape) != expected:
+        raise DataProblem(
+            f"{impl.title} returns {word} in the wrong shape",
+            expected="(" + ", ".join(f"{one}: {n}" for one, n in zip(axes, expected, strict=True)) + ")",
+            got=str(tuple(value.shape)), hint=_shape_hint(word, expected, list(value.shape)),
+        )  # fmt: skip
+    array = _as_numpy(value)
+    used = {name: size[name] for name in set(re.findall(r"[a-z]", order))}
+    array = rearrange(array, f"{order} -> {STAGES[word]}", **used)
+    _finite(impl, word, array)
+    return array
+
+
+def _floating(impl: Implementation, word: str, value: Any) -> None:
+    dtype = str(value.dtype).removeprefix("torch.")
+    if "float" not in dtype:
+        raise DataProblem(
+            f"{impl.title} returns {word} as {dtype}", expected="floating-point numbers", got=dtype,
+            hint="attention is over the reals; give the real part" if "complex" in dtype else "do not cast the result",
+        )  # fmt: skip
+
+
+def _shape_hint(word: str, expected: list[int], got: list[int]) -> str:
+    if got == [expected[1], expected[0], *expected[2:]]:
+        return "the first two axes are exchanged; if the code is sequence first, say batch_first=False"
+    if sorted(expected) == sorted(got):
+        return f"the axes are in another order; say it in Implementation(axes={{{word!r}: ...}})"
+    return ""
+
+
+def _as_numpy(value: Any) -> Array:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().double().numpy()
+    return np.asarray(value).astype(np.float64)
+
+
+def _finite(impl: Implementation, word: str, array: Array) -> None:
+    allowed = np.isneginf(array) if word == "scores" else np.zeros((), dtype=bool)
+    bad = np.argwhere(~(np.isfinite(array) | allowed))
+    if len(bad):
+        raise DataProblem(
+            f"{impl.title} returns {array[tuple(bad[0])]} in {word}",
+            where=f"{word}[{at(word, bad[0])}], the first of {len(bad)} such entries",
+            expected="a finite number in every entry",
+        )
+
+
+def at(word: str, place: Any) -> str:
+    """A position in a stage by the names of its axes.
+
+    Example:
+        >>> at("y", (1, 0, 4))
+        'b=1, t=0, m=4'
+    """
+    axes = re.findall(r"\([^)]*\)|\S+", STAGES[word])
+    return ", ".join(f"{name}={int(i)}" for name, i in zip(axes, place, strict=True))
+
+
+def _same_again(impl: Implementation, word: str, first: Array, again: Array | None) -> None:
+    finite = np.isfinite(first)
+    # the order in which threads add up may differ from call to call, hence not exactly equal
+    slack = 1e3 * roundoff(impl.dtype) * float(np.max(np.abs(first), where=finite, initial=0.0))
+    if again is None or np.any(np.abs(np.where(finite, first, 0) - np.where(finite, again, 0)) > slack):
+        raise TargetProblem(
+            f"{impl.title} is random from call to call: {word} differs on the same input",
+            hint="switch dropout off (in torch: .eval())",
+        )

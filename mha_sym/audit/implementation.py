@@ -1,0 +1,256 @@
+"""Implementations: somebody's attention code, described so that it can be called and compared.
+
+Defines `Implementation` (how to call it, which layout its weights have, its sizes and conventions, what it shows of
+its inside) and `from_function` for plain functions.  `mha_sym.audit.torch_modules` describes torch modules.  Nothing
+here calls the implementation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from mha_sym.attention.layouts import CANONICAL, Layout, find_layout
+from mha_sym.errors import TargetProblem
+
+#: what an implementation may take besides stored weights by name: word, order of axes, meaning
+TAKES: dict[str, tuple[str, str]] = {
+    "x": ("b t m", "the input of self-attention"),
+    "x_q": ("b t m", "the input that the queries are made of"),
+    "x_k": ("b s m", "the input that the keys are made of"),
+    "x_v": ("b s m", "the input that the values are made of"),
+    "weights": ("", "all stored weights, a dict by name"),
+    "heads": ("", "the number of heads, an int"),
+    "mask": ("t s", "a mask that is added to the scores, or None"),
+    "keep": ("t s", "a boolean mask, True where a query may attend to a key, or None"),
+    "drop": ("t s", "a boolean mask, True where a query may not attend to a key, or None"),
+    "key_keep": ("b s", "a boolean padding mask, True for keys that count, or None"),
+    "key_drop": ("b s", "a boolean padding mask, True for keys that are padding, or None"),
+    "causal": ("", "whether later keys are hidden, a bool"),
+    "need_weights": ("", "whether the attention weights are to be returned too, a bool"),
+}
+
+#: what an implementation may return, and the order of axes that is expected
+STAGES: dict[str, str] = {
+    "q": "b h t k", "k": "b h s k", "v": "b h s v", "scores": "b h t s", "weights": "b h t s",
+    "z": "b h t v", "c": "b t (h v)", "y": "b t m",
+}  # fmt: skip
+
+#: other spellings of parameters that are understood, in lower case and without underscores
+_SPELLINGS: dict[str, str] = {
+    "inputs": "x", "query": "x_q", "key": "x_k", "value": "x_v", "xq": "x_q", "xk": "x_k", "xv": "x_v",
+    "numheads": "heads", "nheads": "heads", "nhead": "heads", "h": "heads", "params": "weights",
+    "attnmask": "mask", "iscausal": "causal", "keykeep": "key_keep", "keydrop": "key_drop",
+    "needweights": "need_weights",
+    **{name.replace("_", ""): name for name in CANONICAL},
+}  # fmt: skip
+
+Framework = Literal["numpy", "torch"]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Implementation:
+    """Attention code to be checked: how it is called, how its weights lie, what its sizes and conventions are.
+
+    It is to compute ``Y = Concat_r(softmax(scale Q^(r) K^(r)^T + mask) V^(r)) W_O + b_O`` with
+    ``x (b,t,m)`` in and ``y (b,t,m)`` out.
+
+    Args:
+        call: the function.  A torch module may stand here, too: it is copied, put into evaluation mode, and its
+            parameters are its weights unless others are given.
+        heads: the number of heads; may be omitted if the function takes ``heads``, or if heads are an axis of the
+            stored weights.
+        layout: how its weights are stored: a name of `mha_sym.attention.layouts.LAYOUTS`, or a `Layout`.
+        takes: the arguments of ``call`` in order: words of `TAKES`, and stored weights by their name in the layout.
+            If omitted, the names of its parameters.
+        returns: what ``call`` returns: words of `STAGES`, one for an array, more for a tuple.  A dict with these
+            words as keys is always understood.
+        weights: the weights it has of its own, by stored name; if omitted, weights are drawn and handed over.
+        names: stored names of the layout to the names that the implementation uses, where they differ.
+        d_model, d_k, d_v: sizes that are fixed; those that are not are drawn, pairwise distinct.
+        bias: whether it adds biases: False, True for all four, or letters of ``qkvo``.
+        scale: what ``q . k`` is multiplied by, ``1/sqrt(d_k)`` if omitted.
+        causal: it hides later keys by itself, whatever it is handed.
+        batch_first: False if inputs and output are ``(t, b, m)``.
+        axes: the order of axes of an argument or stage where it is another than in `TAKES` and `STAGES`, e.g.
+            ``{"q": "b t h k", "keep": "b 1 t s"}``.
+        framework: which arrays ``call`` takes, ``numpy`` or ``torch``.
+        dtype: the precision in which it computes.
+        tied: what must hold of the sizes for the code to run: ``("d_v",)`` for d_v = d_k, ``("d_v", "d_model")``
+            for d_model = h d_k as well.  If omitted it is found out, and reported.
+        name: what reports call it.
+        said: conventions and who said so, for the report, e.g. ``{"batch_first": "its attribute batch_first"}``.
+        notes: what a reader should know, one sentence each.
+
+    Raises:
+        TargetProblem: for an argument, stage or size that is not understood.
+
+    Example:
+        >>> def attention(x, w_q, w_k, w_v, w_o, heads):
+        ...     return x
+        >>> Implementation(call=attention, heads=3).arguments
+        ('x', 'w_q', 'w_k', 'w_v', 'w_o', 'heads')
+    """
+
+    call: Callable[..., Any]
+    heads: int | None = None
+    layout: Layout | str = "combined"
+    takes: tuple[str, ...] | None = None
+    returns: tuple[str, ...] = ("y",)
+    weights: Mapping[str, Any] | None = None
+    names: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    d_model: int | None = None
+    d_k: int | None = None
+    d_v: int | None = None
+    bias: bool | str = False
+    scale: Any = None
+    causal: bool = False
+    batch_first: bool = True
+    axes: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    framework: Framework = "numpy"
+    dtype: str = "float64"
+    tied: tuple[str, ...] | None = None
+    name: str = ""
+    said: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not callable(self.call):
+            raise TargetProblem(f"{self.call!r} cannot be called", where="Implementation(call=...)")
+        object.__setattr__(self, "layout", find_layout(self.layout))
+        _positive(self)
+        _known("takes", self.arguments, (*TAKES, *self.stored.values()), self.title)
+        _known("returns", self.returns, STAGES, self.title)
+        _known("axes", self.axes, (*TAKES, *STAGES), self.title)
+        _known("tied", self.tied or (), ("d_v", "d_model"), self.title)
+        if not set(self.arguments) & {"x", "x_q"}:
+            raise TargetProblem(
+                f"{self.title} takes no input",
+                expected="a parameter x, or x_q, x_k and x_v",
+                got=", ".join(self.arguments),
+            )
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.name or getattr(self.call, "__qualname__", type(self.call).__name__)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The words for the arguments, in order."""
+        return tuple(self.by_parameter.values()) if self.takes is None else self.takes
+
+    @property
+    def by_parameter(self) -> dict[str, str]:
+        """The parameters of ``call`` that are passed by name, and the word for each."""
+        return _parameters(self.call, tuple(self.stored.values()))
+
+    @property
+    def how_stored(self) -> Layout:
+        """The layout, looked up."""
+        return find_layout(self.layout)
+
+    @property
+    def biases(self) -> str:
+        """The biases it adds, letters of ``qkvo``."""
+        if self.weights is not None:
+            inverse = {theirs: ours for ours, theirs in self.stored.items()}
+            return self.how_stored.biases(inverse.get(name, name) for name in self.weights)
+        return {True: "qkvo", False: ""}.get(self.bias, "") if isinstance(self.bias, bool) else self.bias
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """Every parameter that the layout knows, and the implementation's name for it."""
+        names = (self.how_stored.row(target).stored for target in self.how_stored.rows)
+        return {name: self.names.get(name, name) for name in names}
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether queries, keys and values have inputs of their own."""
+        return "x_q" in self.arguments
+
+    def order(self, word: str) -> str:
+        """The order of axes of an argument or stage.
+
+        Example:
+            >>> Implementation(call=lambda x: x, heads=2, batch_first=False).order("x")
+            't b m'
+        """
+        if word in self.axes:
+            return self.axes[word]
+        order = STAGES[word] if word in STAGES else TAKES[word][0]
+        if not self.batch_first and word in ("x", "x_q", "x_k", "x_v", "y"):
+            token = order.split()[1]
+            return order.replace(f"b {token}", f"{token} b")
+        return order
+
+
+def _positive(impl: Implementation) -> None:
+    for name, letter in (("heads", "h"), ("d_model", "d_model"), ("d_k", "d_k"), ("d_v", "d_v")):
+        value = getattr(impl, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise TargetProblem(
+                f"{name} cannot be {value!r}", where=impl.title, expected=f"a whole number {letter} of at least 1"
+            )
+
+
+def _known(field_name: str, words: Any, known: Any, where: str) -> None:
+    for word in words:
+        if word not in known:
+            raise TargetProblem(
+                f"{word!r} is not understood", where=f"{where}, {field_name}", expected=", ".join(known)
+            )
+
+
+def _parameters(call: Callable[..., Any], stored: tuple[str, ...]) -> dict[str, str]:
+    """The parameters of a function that can be filled, and the word for each."""
+    try:
+        signature = inspect.signature(getattr(call, "forward", call))  # a torch module says it there
+    except (TypeError, ValueError) as trouble:
+        raise TargetProblem(f"the parameters of {call!r} are not known", hint="say takes=(...)") from trouble
+    found = {}
+    for name, parameter in signature.parameters.items():
+        word = _word(name, stored)
+        if word is not None:
+            found[name] = word
+        elif parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            raise TargetProblem(
+                f"parameter {name!r} of {getattr(call, '__qualname__', type(call).__name__)} is not understood",
+                expected=", ".join((*TAKES, *stored)),
+                hint="describe the function with Implementation(call=..., takes=(...))",
+            )
+    return found
+
+
+def _word(parameter: str, stored: tuple[str, ...]) -> str | None:
+    if parameter in TAKES or parameter in stored:
+        return parameter
+    word = _SPELLINGS.get(re.sub("_", "", parameter.lower()))
+    return word if word in TAKES or word in stored else None
+
+
+def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
+    """A plain function as an implementation: its arguments by the names of its parameters.
+
+    The arrays are torch tensors if an annotation says ``Tensor``.
+
+    Example:
+        >>> def attention(x, W_Q, W_K, W_V, W_O, num_heads):
+        ...     return x
+        >>> from_function(attention).arguments
+        ('x', 'w_q', 'w_k', 'w_v', 'w_o', 'heads')
+    """
+    notes = getattr(call, "__annotations__", {})
+    torch = any("Tensor" in str(getattr(note, "__name__", note)) for note in notes.values())
+    impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
+    have = set(impl.arguments) & {"b_q", "b_k", "b_v", "b_o"}
+    return replace(impl, bias="".join(name[-1] for name in sorted(have))) if have and not impl.bias else impl

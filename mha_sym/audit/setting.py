@@ -1,0 +1,260 @@
+"""One draw: sizes, arrays for the specification, and the same arrays as the implementation wants them.
+
+Defines `Setting`, `draw_setting` and `ties_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from einops import rearrange
+
+from mha_sym.arrays import size_value
+from mha_sym.attention.layouts import INPUT_WIDTHS
+from mha_sym.audit.call import letters
+from mha_sym.audit.cases import Case, causal_keep, mask_argument, padding_keep
+from mha_sym.audit.draw import SIZES, Same, draw_lengths, draw_sizes, draw_values
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.precision import Array, rounded
+from mha_sym.audit.specification import mask_axes
+from mha_sym.errors import DataProblem, TargetProblem
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one comparison runs on.
+
+    Attributes:
+        sizes: all sizes, by name.
+        arrays: the inputs of the specification, by name.
+        arguments: the arguments of the implementation, by word, in its own order of axes.
+        keep: the kept keys, broadcastable to ``(b, h, t, s)``, if any are hidden.
+        mask: the additive mask, broadcastable likewise, if there is one.
+        weights: ``drawn`` or ``its own``.
+    """
+
+    sizes: dict[str, int]
+    arrays: dict[str, Array]
+    arguments: dict[str, Any]
+    keep: Array | None
+    mask: Array | None
+    weights: str
+
+
+def ties_of(impl: Implementation) -> tuple[tuple[str, ...], ...]:
+    """Which ties of sizes to try, the freest first.
+
+    Example:
+        >>> ties_of(Implementation(call=lambda x: x, heads=2, tied=("d_v",)))
+        (('d_v',),)
+    """
+    if impl.tied is not None or impl.weights is not None:
+        return (impl.tied or (),)
+    if "k" in impl.how_stored.same.values():
+        return (("d_v",), ("d_v", "d_model"))
+    return ((), ("d_v",), ("d_v", "d_model"))
+
+
+def draw_setting(
+    impl: Implementation, case: Case, seed: int, draw: int,
+    sizes: Mapping[str, int] | None = None, lengths: Sequence[int] | None = None,
+) -> Setting:  # fmt: skip
+    """Sizes and values for one comparison, determined by the seed, the number of the draw and the case.
+
+    The sizes depend on the case only in whether there are as many keys as queries.
+
+    Raises:
+        Problem: for sizes or lengths that cannot be, and for weights that do not fit the layout.
+    """
+    fixed = _solved(impl, {**_fixed(impl), **(sizes or {})})
+    chosen = draw_sizes(np.random.default_rng([seed, draw]), _names(impl), fixed, _same(impl, case, fixed))
+    rng = np.random.default_rng([seed, draw, *case.name.encode()])
+    own = impl.weights is not None and (draw == 0 or "weights" not in impl.arguments)
+    weights = _own_weights(impl) if own else _drawn_weights(impl, rng, chosen)
+    x = _inputs(impl, case, rng, chosen)
+    parts = _kept_parts(case, rng, chosen, lengths)
+    arrays: dict[str, Array] = {**weights, **x}
+    if "b s" in parts:
+        arrays["key_keep"] = parts["b s"]
+    mask = None
+    if case.additive:
+        arrays["mask"] = draw_values(rng, _mask_shape(impl, chosen), impl.dtype)
+        mask = _to_scores(arrays["mask"], impl.order("mask"))
+    arguments = _arguments(impl, case, arrays, parts, chosen, weights)
+    keep = mask_argument("keep", parts, "b 1 t s", letters(chosen)) if parts else None
+    return Setting(chosen, arrays, arguments, keep, mask, "its own" if own else "drawn")
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def _names(impl: Implementation) -> list[str]:
+    return [name for name in SIZES if name not in INPUT_WIDTHS.values() or name in impl.how_stored.input_widths()]
+
+
+def _fixed(impl: Implementation) -> dict[str, int]:
+    """The sizes that the implementation fixes: those it states, and those that its weights have."""
+    stated = {"h": impl.heads, "d_model": impl.d_model, "d_k": impl.d_k, "d_v": impl.d_v}
+    known = {name: value for name, value in stated.items() if value is not None}
+    if impl.weights is not None:
+        found = impl.how_stored.sizes(_own_weights(impl), known)
+        return {**found, "d_v": found.get("d_v", found["d_k"])}
+    if "h" not in known and "heads" not in impl.arguments and not impl.how_stored.heads_are_an_axis():
+        raise TargetProblem(
+            f"how many heads does {impl.title} have?", hint="give heads=..., on the command line --heads N"
+        )
+    return known
+
+
+def _solved(impl: Implementation, fixed: dict[str, int]) -> dict[str, int]:
+    """The fixed sizes with those that follow where the heads together are as wide as a model of fixed width."""
+    width = fixed.get("d_model", 0)
+    if "d_model" not in (impl.tied or ()) or not width or "d_k" in fixed:
+        return fixed
+    heads = fixed.get("h") or next((n for n in (3, 4, 5, 2) if width % n == 0), 1)
+    if width % heads:
+        raise DataProblem(
+            f"d_model = {width} does not divide into {heads} heads", where=impl.title, expected="h d_k = d_model"
+        )
+    return {**fixed, "h": heads, "d_k": width // heads, "d_v": width // heads}
+
+
+def _same(impl: Implementation, case: Case, fixed: Mapping[str, int]) -> Same:
+    tied = impl.tied or ()
+    same: dict[str, str | tuple[str, str]] = {}
+    if "d_v" in tied or impl.how_stored.same.get("v") == "k":
+        same["d_v"] = "d_k"
+    if "d_model" in tied:
+        same["d_model"] = ("h", "d_k")
+    if case.as_many_keys:
+        same["S"] = "T"
+    if case.same:
+        _one_width(impl, fixed)
+        same |= {"d_key": "d_model", "d_value": "d_model"}
+    return same
+
+
+def _one_width(impl: Implementation, fixed: Mapping[str, int]) -> None:
+    widths = {fixed[name] for name in ("d_model", "d_key", "d_value") if name in fixed}
+    if len(widths) > 1:
+        raise TargetProblem(
+            f"{impl.title} cannot attend to its own input: the widths differ", got=", ".join(map(str, sorted(widths)))
+        )
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def _own_weights(impl: Implementation) -> dict[str, Array]:
+    """The implementation's weights under the names of the layout."""
+    assert impl.weights is not None
+    inverse = {theirs: ours for ours, theirs in impl.stored.items()}
+    found = {inverse.get(name, name): value for name, value in impl.weights.items()}
+    for name, value in found.items():
+        if not hasattr(value, "shape") or "float" not in str(value.dtype):
+            raise DataProblem(f"weight {name!r} is no array of floating-point numbers", where=impl.title)
+    return {name: rounded(_numpy(value), impl.dtype) for name, value in found.items()}
+
+
+def _numpy(value: Any) -> Array:
+    return np.asarray(value.detach().cpu().double().numpy() if hasattr(value, "detach") else value)
+
+
+def _drawn_weights(impl: Implementation, rng: np.random.Generator, sizes: Mapping[str, int]) -> dict[str, Array]:
+    found = {}
+    for name, one in impl.how_stored.parameters(impl.how_stored.dims(), impl.biases).items():
+        shape = [size_value(axis_, sizes) for axis_ in one.axes]
+        fan = sizes["h"] * sizes["d_v"] if "out" in name or name == "w_o" else sizes["d_model"]
+        found[name] = draw_values(rng, shape, impl.dtype, 2 if one.role == "bias" else fan)
+    return found
+
+
+def _inputs(
+    impl: Implementation, case: Case, rng: np.random.Generator, sizes: Mapping[str, int]
+) -> dict[str, Array]:
+    def drawn(tokens: str, width: str) -> Array:
+        shape = (sizes["B"], sizes[tokens], sizes.get(width, sizes["d_model"]))
+        return draw_values(rng, shape, impl.dtype)
+
+    x = drawn("T", "d_model")
+    if case.same:
+        return {"X_q": x, "X_k": x, "X_v": x}
+    return {"X_q": x, "X_k": drawn("S", "d_key"), "X_v": drawn("S", "d_value")}
+
+
+def _kept_parts(
+    case: Case, rng: np.random.Generator, sizes: Mapping[str, int], lengths: Sequence[int] | None
+) -> dict[str, Array]:
+    parts = {}
+    if case.causal:
+        parts["t s"] = causal_keep(sizes["T"], sizes["S"])
+    if case.padding:
+        drawn = draw_lengths(rng, sizes["B"], sizes["S"])
+        parts["b s"] = padding_keep(drawn if lengths is None else _lengths(lengths, sizes), sizes["S"])
+    return parts
+
+
+def _lengths(lengths: Sequence[int], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    if len(lengths) != sizes["B"] or not all(0 <= n <= sizes["S"] for n in lengths):
+        raise DataProblem(
+            "the lengths do not fit", got=str(list(lengths)),
+            expected=f"{sizes['B']} lengths between 0 and {sizes['S']}",
+            hint="give sizes={'B': ..., 'S': ...} to match",
+        )  # fmt: skip
+    return tuple(lengths)
+
+
+def _mask_shape(impl: Implementation, sizes: Mapping[str, int]) -> list[int]:
+    return [size_value(one, sizes) for one in mask_axes(impl, impl.how_stored.dims())]
+
+
+def _to_scores(mask: Array, order: str) -> Array:
+    """The additive mask with the axes of the scores, ones where it lacks them."""
+    have = [name for name in order.split() if name != "1"]
+    right = " ".join(name if name in have else "1" for name in "bhts")
+    return np.asarray(rearrange(mask, f"{' '.join(have)} -> {right}"))
+
+
+def _arguments(
+    impl: Implementation, case: Case, arrays: Mapping[str, Array], parts: Mapping[str, Array],
+    sizes: Mapping[str, int], weights: Mapping[str, Array],
+) -> dict[str, Any]:  # fmt: skip
+    """A value for every argument, in the implementation's own names and orders of axes."""
+    named = {impl.stored[name]: value for name, value in weights.items()}
+    x = {"x": "X_q", "x_q": "X_q", "x_k": "X_k", "x_v": "X_v"}
+    plain = {
+        "heads": sizes["h"], "weights": named, "need_weights": case.need_weights, "causal": case.causal == "causal",
+    }  # fmt: skip
+    found: dict[str, Any] = {}
+    for word in impl.arguments:
+        if word in x:
+            found[word] = _ordered(arrays[x[word]], word, impl)
+        elif word in plain:
+            found[word] = plain[word]
+        elif word in ("mask", "keep", "drop", "key_keep", "key_drop"):
+            found[word] = _mask(impl, case, word, arrays, parts, sizes)
+        else:
+            found[word] = named[word]
+    return found
+
+
+def _ordered(value: Array, word: str, impl: Implementation) -> Array:
+    tokens = "t" if word in ("x", "x_q") else "s"
+    return np.ascontiguousarray(rearrange(value, f"b {tokens} m -> {impl.order(word)}"))
+
+
+def _mask(
+    impl: Implementation, case: Case, word: str, arrays: Mapping[str, Array], parts: Mapping[str, Array],
+    sizes: Mapping[str, int],
+) -> Array | None:  # fmt: skip
+    """The mask that goes in as ``word``; None where this case hides nothing that way."""
+    order, size = impl.order(word), letters(sizes)
+    own = {"t s": case.causal == word, "b s": case.padding == word}
+    mine = {axes: part for axes, part in parts.items() if own[axes]}
+    if word == "mask" and case.additive:
+        finite = arrays["mask"].reshape([1 if name == "1" else size[name] for name in order.split()])
+        return finite + mask_argument(word, mine, order, size)
+    return np.ascontiguousarray(mask_argument(word, mine, order, size)) if mine else None

@@ -1,0 +1,140 @@
+"""Torch modules as implementations: ``nn.MultiheadAttention`` in all its constructor variants but two.
+
+Defines `from_torch`, and `prepared` for other modules that an `Implementation` describes.  Torch is imported by
+whoever made the module, never by importing this file.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mha_sym.audit.blame import guarded, import_torch
+from mha_sym.audit.implementation import Implementation
+from mha_sym.errors import TargetProblem
+
+_TAKES = ("weights", "x_q", "x_k", "x_v", "drop", "mask", "key_drop", "need_weights")
+
+
+def from_torch(module: Any, name: str = "", dtype: str = "float64") -> Implementation:
+    """An ``nn.MultiheadAttention`` as an implementation, per-head weights and all.
+
+    The module is copied, cast to ``dtype`` and put into evaluation mode; the original is left alone.  It is checked
+    with its own weights first and with drawn ones after that: a fresh module has biases of zero, which hide faults.
+
+    Args:
+        module: an instance, packed or with ``kdim`` or ``vdim`` of its own.
+        name: what reports call it.
+        dtype: the precision in which it is to compute.
+
+    Raises:
+        TargetProblem: for another module, and for ``add_bias_kv`` and ``add_zero_attn``, which append a key.
+    """
+    torch = import_torch()
+    if not isinstance(module, torch.nn.MultiheadAttention):
+        raise TargetProblem(
+            f"{name or type(module).__qualname__} is a torch module whose weights I do not know where to find",
+            expected="nn.MultiheadAttention",
+            hint="describe it with Implementation(call=..., weights=..., layout=..., framework='torch')",
+        )
+    _refuse_appended_keys(module)
+    double = _copied(module, dtype)
+    return Implementation(
+        call=_caller(double),
+        heads=module.num_heads,
+        layout="torch_packed" if module._qkv_same_embed_dim else "torch_separate",
+        takes=_TAKES,
+        weights=_parameters(double),
+        batch_first=module.batch_first,
+        framework="torch",
+        dtype=dtype,
+        name=name or type(module).__qualname__,
+        said={
+            "layout": "its attributes kdim and vdim",
+            "heads": "its attribute num_heads",
+            "batch_first": "its attribute batch_first",
+            "scale": "its documentation",
+            "mask": "its documentation: True is dropped",
+        },
+        notes=tuple(_notes(module, float(module.dropout))),
+    )
+
+
+def prepared(impl: Implementation) -> Implementation:
+    """An implementation whose ``call`` is a torch module, as a function of its weights.
+
+    The module is copied, cast and put into evaluation mode, as in `from_torch`.
+    """
+    torch = import_torch()
+    module: Any = impl.call
+    double = _copied(module, impl.dtype)
+
+    def call(weights: Mapping[str, Any], *values: Any) -> Any:
+        return torch.func.functional_call(double, dict(weights), values)
+
+    rates = [float(one.p) for one in module.modules() if isinstance(one, torch.nn.Dropout)]
+    return replace(
+        impl,
+        call=call,
+        takes=("weights", *impl.arguments),
+        weights=_parameters(double) if impl.weights is None else impl.weights,
+        framework="torch",
+        name=impl.name or type(module).__qualname__,
+        notes=(*impl.notes, *_notes(module, max(rates, default=0.0))),
+    )
+
+
+def _copied(module: Any, dtype: str) -> Any:
+    torch = import_torch()
+    kind = getattr(torch, dtype)
+    return guarded(lambda: copy.deepcopy(module).to(device="cpu", dtype=kind).eval(), "copying the module raised")
+
+
+def _parameters(module: Any) -> dict[str, Any]:
+    return {name: value.detach().double().numpy().copy() for name, value in module.named_parameters()}
+
+
+def _refuse_appended_keys(module: Any) -> None:
+    for attribute, given in (("add_bias_kv", module.bias_k is not None), ("add_zero_attn", module.add_zero_attn)):
+        if given:
+            raise TargetProblem(
+                f"{attribute}=True appends a key of its own to every sequence", where="nn.MultiheadAttention",
+                expected="a module without it", hint="the specification has no such key yet",
+            )  # fmt: skip
+
+
+def _caller(module: Any) -> Any:
+    """The module as a function of its weights, inputs and masks."""
+    torch = import_torch()
+
+    def call(
+        weights: Mapping[str, Any], x_q: Any, x_k: Any, x_v: Any, drop: Any, mask: Any, key_drop: Any,
+        need_weights: bool,
+    ) -> dict[str, Any]:  # fmt: skip
+        options = {
+            "attn_mask": mask if drop is None else drop, "key_padding_mask": key_drop,
+            "need_weights": need_weights, "average_attn_weights": False,
+        }  # fmt: skip
+        x_k, x_v = _as_one(x_q, x_k, x_v, torch)
+        result = torch.func.functional_call(module, dict(weights), (x_q, x_k, x_v), options)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TargetProblem(
+                "the module does not return (output, weights) as nn.MultiheadAttention does", got=type(result).__name__
+            )
+        return {"y": result[0], "weights": result[1] if need_weights else None}
+
+    return call
+
+
+def _as_one(x_q: Any, x_k: Any, x_v: Any, torch: Any) -> tuple[Any, Any]:
+    """Keys and values as the very object of the queries where they are equal: the module looks at identity."""
+    same = all(x.shape == x_q.shape and bool(torch.equal(x, x_q)) for x in (x_k, x_v))
+    return (x_q, x_q) if same else (x_k, x_v)
+
+
+def _notes(module: Any, rate: float) -> list[str]:
+    if module.training and rate > 0:
+        return [f"dropout {rate} is active in this module (training mode); it was checked in evaluation mode"]
+    return []
