@@ -4,7 +4,7 @@ Defines the closed set of nodes (`NODES`) and nothing that reads them: meaning, 
 and writing are modules of their own that dispatch on the node type.  Patterns in the style of einops
 are in `mha_sym.pattern`; forms of attention are in `mha_sym.attention`.
 
-Every node has ``axes`` (the axes of its value, in order) and ``children`` (the expressions it reads).
+Every node has ``axes`` (the axes of its value, in order) and ``children`` (the expressions it reads, in order).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Expr:
     """Base of all nodes; ``axes`` is worked out, and the node validated, at construction."""
 
     axes: tuple[Axis, ...] = field(init=False, repr=False, compare=False)
+    children: tuple[Expr, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         axes = self._axes()
@@ -36,26 +37,25 @@ class Expr:
                     f"axis {one.name!r} would occur twice", where=self.where, got=show_axes(axes)
                 )
         object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "children", self._children())
 
     def _axes(self) -> tuple[Axis, ...]:
         raise NotImplementedError(type(self).__name__)
 
-    @property
-    def where(self) -> str:
-        """The node's name in messages."""
-        return type(self).__name__.lower()
-
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        """The expressions this node reads, in order."""
+    def _children(self) -> tuple[Expr, ...]:
         found: list[Expr] = []
         for one in fields(self):
-            value = getattr(self, one.name)
+            value = getattr(self, one.name, None) if one.init else None
             if isinstance(value, Expr):
                 found.append(value)
             elif isinstance(value, tuple):
                 found.extend(item for item in value if isinstance(item, Expr))
         return tuple(found)
+
+    @property
+    def where(self) -> str:
+        """The node's name in messages."""
+        return type(self).__name__.lower()
 
     def __add__(self, other: Expr | int) -> Expr:
         return Map("add", (self, as_expr(other)))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from mha_sym.arrays import size_value
 from mha_sym.errors import NoValue
 from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import Expr, Input, Permute, Scalar, Transpose, inputs, walk
@@ -50,7 +51,7 @@ def refute(
         >>> x = Input("x", (axis("t"),))
         >>> found = refute(Claim("double", x + x, x))
         >>> found.sizes, found.left, found.right
-        ({'t': 1}, '2', '1')
+        ({'t': 1}, '4', '2')
     """
     search = _Search(claim, tuple(a.positive for a in assumptions if a.positive is not None), dict(fixed or {}))
     for draw in range(draws):
@@ -82,6 +83,11 @@ def size_names(exprs: Iterable[Expr]) -> tuple[str, ...]:
     return tuple(sorted(s.name for s in symbols))
 
 
+def _used(exprs: Sequence[Expr]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the inputs and of the size symbols in some expressions."""
+    return tuple(dict.fromkeys(one.name for expr in exprs for one in inputs(expr))), size_names(exprs)
+
+
 class _Search:
     """A search for one claim."""
 
@@ -91,6 +97,7 @@ class _Search:
         self.sides = (claim.left, right)
         self.positive = positive
         self.fixed = fixed
+        self.used = _used(self.sides)
         every = (*self.sides, *positive)
         self.names = size_names(every)
         found = {one.name: one for expr in every for one in inputs(expr)}
@@ -105,16 +112,15 @@ class _Search:
         sizes = {name: FIRST.get(name) or spare.pop(0) for name in self.names}
         return {name: self.fixed.get(name, size + (draw if draw > 1 else 0)) for name, size in sizes.items()}
 
-    def draw(self, sizes: Mapping[str, int], seed: int) -> Trial | None:
+    def draw(self, sizes: Mapping[str, int], seed: int, small: bool = False) -> Trial | None:
         """Random small integers as inputs that satisfy the assumptions; None if ten tries do not."""
         rng = np.random.default_rng(seed)
-        symbols = {sympy.Symbol(n, integer=True, positive=True): size for n, size in sizes.items()}
-        perms = {name: _shuffle(rng, int(axis.size.subs(symbols))) for name, axis in self.permutations.items()}
+        perms = {name: _shuffle(rng, size_value(axis, sizes)) for name, axis in self.permutations.items()}
         for attempt in range(10):
             arrays = {}
             for one in self.inputs:
-                shape = tuple(int(a.size.subs(symbols)) for a in one.over)
-                low, high = (0, 2) if one.boolean else (-2, 3)
+                shape = tuple(size_value(a, sizes) for a in one.over)
+                low, high = (0, 2) if one.boolean else (0, 3) if small else (-2, 3)
                 values = rng.integers(low, high, shape)
                 arrays[one.name] = np.ones(shape) if one.boolean and attempt == 9 else values.astype(float)
             trial = Trial(sizes, arrays, perms)
@@ -129,9 +135,9 @@ class _Search:
 
     def values(self, trial: Trial, exprs: Sequence[Expr], exact: Any = None) -> list[Any] | None:
         """The values of some expressions, or None where they have none, as in a row that keeps no key."""
-        used = {one.name for expr in exprs for one in inputs(expr)}
-        arrays = {n: a if exact is None else _exact_array(a, exact) for n, a in trial.arrays.items() if n in used}
-        sizes = {n: trial.sizes[n] for n in size_names(exprs)}
+        names, symbols = self.used if exprs is self.sides else _used(exprs)
+        arrays = {n: trial.arrays[n] if exact is None else _exact_array(trial.arrays[n], exact) for n in names}
+        sizes = {n: trial.sizes[n] for n in symbols}
         try:
             return evaluate_all(list(exprs), arrays, sizes=sizes, permutations=trial.permutations, exact=exact)
         except NoValue:
@@ -154,18 +160,17 @@ class _Search:
     # ------------------------------------------------------------ making it small
 
     def shrink(self, trial: Trial) -> Trial:
-        """Smaller sizes, then more zeros, then more ones, as long as the sides differ clearly."""
+        """Smaller sizes, then whole inputs zero, as long as the sides differ clearly."""
         trial = self._smaller_sizes(trial)
-        for value in (0.0, 1.0):
-            for name in trial.arrays:
-                trial = self._flatten(trial, name, value)
+        for name in trial.arrays:
+            trial = self._without(trial, name)
         return trial
 
     def _smaller_sizes(self, trial: Trial) -> Trial:
         for name in sorted(self.names, key=lambda n: -trial.sizes[n]):
             if name in self.fixed:
                 continue
-            for size in range(1, trial.sizes[name]):
+            for size in (n for n in (1, 2, 3) if n < trial.sizes[name]):
                 smaller = self._redraw(trial, {**trial.sizes, name: size})
                 if smaller is not None:
                     trial = smaller
@@ -173,30 +178,16 @@ class _Search:
         return trial
 
     def _redraw(self, trial: Trial, sizes: Mapping[str, int]) -> Trial | None:
-        for seed in range(3):
-            new = self.draw(sizes, seed)
+        for seed in range(2):
+            new = self.draw(sizes, seed, small=True)
             if new is not None and self.gap(new) > 1e-3:
                 return new
         return None
 
-    def _flatten(self, trial: Trial, name: str, value: float) -> Trial:
-        """Set the whole array, else entry by entry where it is small, to a value."""
-        array = trial.arrays[name]
-        whole = self._with(trial, name, np.full_like(array, value))
-        if whole is not None:
-            return whole
-        if array.size > 24:
-            return trial
-        for place in np.ndindex(array.shape):
-            if array[place] not in (0.0, value):
-                changed = trial.arrays[name].copy()
-                changed[place] = value
-                trial = self._with(trial, name, changed) or trial
-        return trial
-
-    def _with(self, trial: Trial, name: str, array: np.ndarray[Any, Any]) -> Trial | None:
-        new = replace(trial, arrays={**trial.arrays, name: array})
-        return new if self.gap(new) > 1e-3 and self.allowed(new) else None
+    def _without(self, trial: Trial, name: str) -> Trial:
+        """The same with one input zero, if the sides still differ and the assumptions hold."""
+        new = replace(trial, arrays={**trial.arrays, name: np.zeros_like(trial.arrays[name])})
+        return new if self.gap(new) > 1e-3 and self.allowed(new) else trial
 
     # ------------------------------------------------------------ confirming it
 
