@@ -7,7 +7,8 @@ X P_2 both.  Then the exercise: (2, 5, 12) with three heads of width four become
 """
 
 from mha_sym.attention.dims import dims
-from mha_sym.expr import Concat, Expr, Input, Named, Reshape, Select, Stack, Table, Transpose
+from mha_sym.axes import Axis
+from mha_sym.expr import Concat, Expr, Input, Join, Named, Reshape, Select, Stack, Table, Transpose
 from mha_sym.library import run
 from mha_sym.pattern import einsum, rearrange
 from mha_sym.proof.theorem import Claim, Control, Theorem
@@ -15,6 +16,13 @@ from mha_sym.proof.theorem import Claim, Control, Theorem
 # ---------------------------------------------------------------- two heads of width two
 
 d = dims(B=1, T=3, d_model=4, h=2, d_k=2, d_v=2)
+
+
+def four_columns(name: str, rows: Axis, values: tuple[tuple[int, ...], ...]) -> Expr:
+    """A table of four columns: column 2r + j is the pair (r, j)."""
+    return Join(Table(name, (rows, d.h, d.k), tuple((row[:2], row[2:]) for row in values)), (d.h, d.k))
+
+
 tokens = Table("X", (d.t, d.m), ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12)))
 projections = Table(
     "P", (d.h, d.m, d.k),
@@ -24,10 +32,10 @@ projections = Table(
 r = d.head
 p_r = Named(Select(projections, d.h, r), "P^(r)", "projection of head r")
 side_by_side = Named(Concat(p_r, r, d.k), "P_flat", "side by side")
-identity = Table("I", (d.m, d.hk), tuple(tuple(int(row == column) for column in range(4)) for row in range(4)))
+identity = four_columns("I", d.m, ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)))
 
 projected = einsum("t m, m (h k) -> t (h k)", tokens, side_by_side)
-features = Table("X_features", (d.t, d.hk), tokens.values)
+features = four_columns("X_features", d.t, tokens.values)
 two_heads = rearrange(projected, "t (h k) -> h t k")
 separately = Stack(einsum("t m, m k -> t k", tokens, p_r), r)
 expected = Table(
