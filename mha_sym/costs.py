@@ -3,12 +3,12 @@
 Defines `Cost`, the table `COSTS` with a row for every node, and `cost_of`.  `mha_sym.count` adds the costs up over
 an expression; nothing here knows of attention, and no formula of a layer is typed in.
 
-* Multiply-adds are the work of contractions only.  Three or more operands are taken two at a time from the left,
-  axes that nothing needs any more being summed away at once; each product costs the product of the sizes of all
-  distinct axes of its two operands.
+* Multiply-adds are the work of contractions only.  Three or more operands are taken two at a time from the left.  An
+  axis that only one operand of a pair has, and nothing needs later, is summed away before the product; one that both
+  have, in the product.  A product costs the product of the sizes of the distinct axes of its two operands.
 * Pointwise operations are the rest of the arithmetic: one an entry of the result for each addition,
   multiplication, negation, exponential, inverse, comparison or opaque function; one an entry of the operand for a
-  sum or maximum over axes or over a family; three an entry for a softmax (exponential, sum, division) and one more
+  sum or maximum over axes, or over a family; three an entry for a softmax (exponential, sum, division) and one more
   where a mask removes keys.
 * Bytes moved are those of an unfused run: every contraction, pointwise operation, reduction, sum of a family and
   softmax, once for each member if it is in a family, reads each operand once from memory and writes its result
@@ -62,6 +62,11 @@ class Cost:
     multiply_adds: Size = ZERO
     pointwise: Size = ZERO
     moved: Size = ZERO
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.multiply_adds + other.multiply_adds, self.pointwise + other.pointwise, self.moved + other.moved
+        )
 
 
 def cost_of(node: Expr) -> Cost:
@@ -119,20 +124,35 @@ def _map(node: Map) -> Cost:
 
 
 def _contract(node: Contract) -> Cost:
-    """Two operands at a time from the left; one operand alone is only summed, which multiplies nothing."""
-    if len(node.args) == 1:
-        work = entries(node.args[0].axes) if node.summed else ZERO
-        return Cost(pointwise=work, moved=_traffic(node) if node.summed else ZERO)
-    have, held = node.args[0].axes, _held(node.args[0])
-    work, moved = ZERO, ZERO
+    """Two operands at a time from the left, each first summed over the axes that only it has and nothing needs."""
+    current, cost = _Operand(node.args[0].axes, _held(node.args[0])), Cost()
     for place, arg in enumerate(node.args[1:], start=2):
-        both = tuple(dict.fromkeys((*have, *arg.axes)))
         needed = {*node.out, *(one for later in node.args[place:] for one in later.axes)}
-        have = tuple(one for one in both if one in needed)
-        work += entries(both)
-        moved += held + _held(arg) + entries(have)
-        held = entries(have)
-    return Cost(multiply_adds=work, moved=moved)
+        left, summing_left = _without(current, needed | set(arg.axes))
+        right, summing_right = _without(_Operand(arg.axes, _held(arg)), needed | set(current.axes))
+        both = tuple(dict.fromkeys((*left.axes, *right.axes)))
+        kept = tuple(one for one in both if one in needed)
+        current = _Operand(kept, entries(kept))
+        product = Cost(multiply_adds=entries(both), moved=left.held + right.held + current.held)
+        cost = cost + summing_left + summing_right + product
+    return cost + _without(current, set(node.out))[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand of a product: its axes, and the entries that it takes in memory."""
+
+    axes: tuple[Axis, ...]
+    held: Size
+
+
+def _without(operand: _Operand, needed: set[Axis]) -> tuple[_Operand, Cost]:
+    """The operand summed over the axes that are not needed, and what that costs."""
+    kept = tuple(one for one in operand.axes if one in needed)
+    if kept == operand.axes:
+        return operand, Cost()
+    summed = _Operand(kept, entries(kept))
+    return summed, Cost(pointwise=entries(operand.axes), moved=operand.held + summed.held)
 
 
 def _reduce(node: Reduce) -> Cost:

@@ -77,10 +77,17 @@ def test_three_operands_are_taken_two_at_a_time_and_axes_dropped_at_once() -> No
     macs += sum(1 for _ in itertools.product(range(2), range(5), range(7)))  # (ab)c[i, n]
     assert multiply_adds(Contract((a, b, c), (i, n))) == macs == 30 + 70
     assert bytes_moved(Contract((a, b, c), (i, n)), itemsize=1) == (6 + 15 + 10) + (10 + 35 + 14)
-    # an axis that the last operand still needs is not dropped
+    # j is not dropped, since the last operand needs it; k is summed before the first product
     d = Input("d", (j, n))
-    assert multiply_adds(Contract((a, b, d), (i, n))) == 30 + 2 * 3 * 7
+    assert multiply_adds(Contract((a, b, d), (i, n))) == 2 * 3 + 2 * 3 * 7
     assert multiply_adds(Contract((a, b, d), (i, k, n))) == 30 + 2 * 3 * 5 * 7
+
+
+def test_an_axis_of_one_operand_alone_is_summed_before_the_product() -> None:
+    i, j, k = axis("i", 2), axis("j", 3), axis("k", 5)
+    product_ = Contract((Input("a", (i, j)), Input("b", (i, k))), (k,))
+    assert (multiply_adds(product_), pointwise(product_)) == (2 * 5, 2 * 3)
+    assert bytes_moved(product_, itemsize=1) == (6 + 2) + (2 + 10 + 5)
 
 
 def test_one_operand_is_summed_and_not_multiplied() -> None:
@@ -244,11 +251,20 @@ def test_contractions_against_loops(operands: list[set[int]], sizes: list[int]) 
     axes = [axis(f"a{n}", size) for n, size in enumerate(sizes)]
     out = {n for n in operands[0] | operands[-1] if n % 2 == 0}
     args = tuple(Input(f"x{n}", tuple(axes[a] for a in sorted(one))) for n, one in enumerate(operands))
-    macs, have = 0, operands[0]
+    macs, additions, have = 0, 0, operands[0]
+
+    def loops(over: set[int]) -> int:
+        return sum(1 for _ in itertools.product(*(range(sizes[a]) for a in over)))
+
     for place, one in enumerate(operands[1:], start=2):
-        macs += sum(1 for _ in itertools.product(*(range(sizes[a]) for a in have | one)))
-        have = (have | one) & out.union(*operands[place:])
-    assert multiply_adds(Contract(args, tuple(axes[a] for a in sorted(out)))) == macs
+        needed = out.union(*operands[place:])
+        alone = (have ^ one) - needed  # summed away before the product
+        additions += loops(have) if alone & have else 0
+        additions += loops(one) if alone & one else 0
+        macs += loops((have | one) - alone)
+        have = (have | one) & needed
+    found = Contract(args, tuple(axes[a] for a in sorted(out)))
+    assert (multiply_adds(found), pointwise(found)) == (macs, additions)
 
 
 @settings(deadline=None, max_examples=30)
