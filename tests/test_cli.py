@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -310,6 +312,14 @@ def test_file_that_raises_lets_the_others_run(tmp_path: Path, command: Run) -> N
     assert second.startswith("mha-sym: nonsense: there is no theorem 'nonsense'")
 
 
+def test_what_a_theorem_file_prints_is_not_the_result(tmp_path: Path, command: Run) -> None:
+    files = [theorem_file(tmp_path, name, f"print({name!r})") for name in ("one", "two")]
+    for jobs in ("1", "2"):
+        found = command("prove", "--json", "--jobs", jobs, *files)
+        assert len(json.loads(found.stdout)["theorems"]) == 2
+        assert sorted(found.stderr.split()) == ["one", "two"]
+
+
 def test_process_that_dies_is_told(tmp_path: Path, command: Run) -> None:
     killer = theorem_file(tmp_path, "killer", "import os; os._exit(3)")
     found = command("prove", "--jobs", "2", killer, theorem_file(tmp_path, "good"))
@@ -317,8 +327,9 @@ def test_process_that_dies_is_told(tmp_path: Path, command: Run) -> None:
     assert f"mha-sym: {killer}: the process that worked on it" in found.stderr
 
 
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to_main_process", "to_all"])
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_interrupt_ends_at_once_with_one_line(tmp_path: Path, jobs: str) -> None:
+def test_interrupt_ends_at_once_with_one_line(tmp_path: Path, jobs: str, send: Callable[[int, int], None]) -> None:
     mark = tmp_path / "started"
     extra = f"import pathlib, time; pathlib.Path({str(mark)!r}).touch(); time.sleep(60)"
     files = [theorem_file(tmp_path, "first", extra), theorem_file(tmp_path, "second", extra)]
@@ -326,11 +337,15 @@ def test_interrupt_ends_at_once_with_one_line(tmp_path: Path, jobs: str) -> None
     process = subprocess.Popen(
         line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
     )
-    deadline = time.monotonic() + 30
-    while not mark.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=20)  # would not end while a worker holds the pipe
+    try:
+        deadline = time.monotonic() + 30
+        while not mark.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        send(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=20)  # would not end while a worker holds the pipe
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert (process.returncode, out, err) == (Exit.INTERRUPTED, "", "mha-sym: interrupted\n")
 
 
@@ -483,31 +498,68 @@ def test_check_passes_the_options_on(monkeypatch: pytest.MonkeyPatch, capsys: Ca
 
     class Found:
         exit_code = 1
+        problem = None
+        compared = ("something",)
 
         def text(self) -> str:
             return "they disagree"
 
-        def json(self) -> dict[str, str]:
-            return {"verdict": "they disagree"}
+        def json(self) -> dict[str, object]:
+            return {"verdict": "they disagree", "off": [float("inf"), 1.5]}
 
     def check_target(target: str, **options: object) -> Found:
         seen.extend([target, options])
         return Found()
 
-    monkeypatch.setattr("mha_sym.audit.check.check_target", check_target)
+    monkeypatch.setattr(import_module("mha_sym.audit.check"), "check_target", check_target)
     args = ["check", "a.py:f", "--heads", "3", "--causal", "--no-batch-first", "--seed", "5"]
     assert main(args) == Exit.FAILED
     assert capsys.readouterr().out == "they disagree\n"
-    assert seen == ["a.py:f", {"heads": 3, "causal": True, "batch_first": False, "seed": 5}]
+    options = {"heads": 3, "causal": True, "batch_first": False, "layout": None, "draws": 3, "seed": 5}
+    assert seen == ["a.py:f", options]
     assert main([*args, "--json"]) == Exit.FAILED
-    assert json.loads(capsys.readouterr().out) == {"verdict": "they disagree"}
+    assert json.loads(capsys.readouterr().out) == {"verdict": "they disagree", "off": ["inf", 1.5]}
 
 
 def test_check_that_cannot_run(capsys: Capture) -> None:
     assert main(["check", "no_such_module_at_all:thing"]) == Exit.UNUSABLE
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert out == ""
     assert err.startswith("mha-sym: ")
     assert err.count("\n") == 1
+    assert main(["check", "no_such_module_at_all:thing", "--json"]) == Exit.UNUSABLE
+    assert "no_such_module_at_all" in json.loads(capsys.readouterr().out)["problem"]
+    assert main(["check", "no_such_module_at_all:thing", "--traceback"]) == Exit.UNUSABLE
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+IMPLEMENTATION = """
+import numpy as np
+
+print("loaded")
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+def attention(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    z = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])) @ v
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+def without_transpose(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).reshape(x.shape[0], heads, x.shape[1], -1) for w in (w_q, w_k, w_v))
+    z = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])) @ v
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("attention", Exit.OK), ("without_transpose", Exit.FAILED)])
+def test_check_for_real(name: str, code: int, tmp_path: Path, command: Run) -> None:
+    (tmp_path / "mine.py").write_text(IMPLEMENTATION)
+    found = command("check", f"mine.py:{name}", "--heads", "3", "--json", cwd=tmp_path)
+    assert (found.returncode, found.stderr) == (code, "loaded\n")
+    assert json.loads(found.stdout)["verdict"] == ("agree" if code == Exit.OK else "disagree")
 
 
 # ---------------------------------------------------------------- problems in general

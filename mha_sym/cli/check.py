@@ -5,21 +5,25 @@ Everything is in `mha_sym.audit`; this passes the options on.
 
 from __future__ import annotations
 
-import json
+import contextlib
+import sys
+import traceback
 from typing import Any
 
 import click
 
-from mha_sym.cli.common import traceback_option, write
+from mha_sym.cli.common import json_option, traceback_option, wants_traceback, write, write_json
 
 
 @click.command(short_help="Run an implementation against the proven form.")
 @click.argument("target", metavar="FILE.py:OBJECT|MODULE:OBJECT")
 @click.option("--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the target does not say.")
-@click.option("--causal", is_flag=True, help="Check with a causal mask.")
+@click.option("--layout", metavar="NAME", help="How a plain function stores its weights; 'combined' if omitted.")
+@click.option("--causal/--no-causal", default=None, help="Only causal calls, or none; every way it has if omitted.")
 @click.option("--batch-first/--no-batch-first", default=None, help="Order of the axes, if the target does not say.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random input.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output and nothing else.")
+@click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Random inputs.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Their seed.")
+@json_option
 @traceback_option
 def check(target: str, as_json: bool, **options: Any) -> int:
     """Check an implementation of multi-head attention.  This runs the code of TARGET.
@@ -28,6 +32,14 @@ def check(target: str, as_json: bool, **options: Any) -> int:
     """
     from mha_sym.audit.check import check_target
 
-    report = check_target(target, **options)
-    write(json.dumps(report.json(), indent=2, ensure_ascii=False) if as_json else report.text())
-    return int(report.exit_code)
+    with contextlib.redirect_stdout(sys.stderr):  # what the target itself prints is not the report
+        report = check_target(target, **options)
+    if report.problem is not None and not report.compared and not as_json:
+        raise report.problem
+    if report.problem is not None and wants_traceback():
+        traceback.print_exception(report.problem)
+    if as_json:
+        write_json(report.json())
+    else:
+        write(report.text())
+    return report.exit_code

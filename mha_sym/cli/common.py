@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, complaints, the ``--traceback`` option, and writing files.
+"""What the commands share: exit codes, complaints, the options ``--json`` and ``--traceback``, and writing.
 
 Nothing here knows what a theorem is.
 """
@@ -6,6 +6,8 @@ Nothing here knows what a theorem is.
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import sys
 import tempfile
@@ -46,6 +48,25 @@ def write(text: str) -> None:
             f"standard output cannot show {error.object[error.start]!r} in its encoding, {error.encoding}",
             hint="set PYTHONIOENCODING=utf-8, or write to a file with -o where there is that option",
         ) from error
+
+
+def write_json(data: Any) -> None:
+    """Data as one JSON object on standard output; JSON has no infinities, so they become text."""
+    write(json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def json_option(command: F) -> F:
+    """The option ``--json``."""
+    words = "Print one JSON object to standard output and nothing else."
+    return click.option("--json", "as_json", is_flag=True, help=words)(command)
 
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:

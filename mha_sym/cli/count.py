@@ -5,12 +5,11 @@ The counting is in `mha_sym.count`, the showing in `mha_sym.render.count_text`.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from mha_sym.cli.common import traceback_option, write
+from mha_sym.cli.common import json_option, traceback_option, write, write_json
 from mha_sym.cli.layer import Sizes, layer_options, stages
 
 
@@ -20,7 +19,7 @@ from mha_sym.cli.layer import Sizes, layer_options, stages
 @click.option(
     "--itemsize", type=click.IntRange(min=1), default=4, show_default=True, metavar="BYTES", help="Bytes of one entry."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output and nothing else.")
+@json_option
 @traceback_option
 def count(form: str, bias: bool, itemsize: int, as_json: bool, **sizes: Any) -> None:
     """Count a layer: separate quantities, as formulas and, where the sizes are given, in numbers."""
@@ -31,6 +30,6 @@ def count(form: str, bias: bool, itemsize: int, as_json: bool, **sizes: Any) -> 
     known = given.known()
     counts = count_of(stages(form, given.keys is not None, bias).y, itemsize)
     if as_json:
-        write(json.dumps(count_text.count_json(counts, known, bias), indent=2, ensure_ascii=False))
+        write_json(count_text.count_json(counts, known, bias))
     else:
         write(count_text.count_table(counts, known, bias))

@@ -5,14 +5,13 @@ It decides the exit code and nothing else: trying is in `mha_sym.cli.workers`, s
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from mha_sym.cli.common import Exit, complain, traceback_option, wants_traceback, write
+from mha_sym.cli.common import Exit, complain, json_option, traceback_option, wants_traceback, write, write_json
 
 if TYPE_CHECKING:
     from mha_sym.cli.workers import Answer, Failed
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("theorems", nargs=-1, metavar="[NAME|PATH]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output and nothing else.")
+@json_option
 @click.option("--no-recheck", is_flag=True, help="Skip the independent comparison at small explicit sizes.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="How many at a time; all processors if omitted.")
 @traceback_option
@@ -38,7 +37,7 @@ def prove(theorems: tuple[str, ...], as_json: bool, no_recheck: bool, jobs: int 
     with progress(len(tasks)) as done:
         answers = attempt_all(tasks, jobs or os.cpu_count() or 1, lambda task: done(task.name))
     if as_json:
-        write(json.dumps(_object(answers), indent=2, ensure_ascii=False))
+        write_json(_object(answers))
     else:
         _show(answers)
     return _exit_code(answers)

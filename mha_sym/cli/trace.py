@@ -5,18 +5,17 @@ The tracing is in `mha_sym.trace`, the showing in `mha_sym.render.trace_text`.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from mha_sym.cli.common import traceback_option, write
+from mha_sym.cli.common import json_option, traceback_option, write, write_json
 from mha_sym.cli.layer import Sizes, layer_options, stages
 
 
 @click.command(short_help="Trace the axes of a layer, step by step.")
 @layer_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output and nothing else.")
+@json_option
 @traceback_option
 def trace(form: str, as_json: bool, **sizes: Any) -> None:
     """Trace the axes of a layer, with names and sizes, step by step; sizes that are not given stay symbols."""
@@ -27,6 +26,6 @@ def trace(form: str, as_json: bool, **sizes: Any) -> None:
     known = given.known()
     steps = trace_of(stages(form, cross=given.keys is not None).y)
     if as_json:
-        write(json.dumps(trace_text.trace_json(steps, known), indent=2, ensure_ascii=False))
+        write_json(trace_text.trace_json(steps, known))
     else:
         write(trace_text.trace_table(steps, known))

@@ -6,8 +6,10 @@ from being tried.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -59,7 +61,8 @@ def attempt(task: Task) -> Answer:
     from mha_sym.render.report_json import failures, theorem_result
 
     try:
-        report = prover.prove(load(task.name), recheck=task.recheck)
+        with contextlib.redirect_stdout(sys.stderr):  # what a theorem file prints is not the result
+            report = prover.prove(load(task.name), recheck=task.recheck)
         return Proved(task, theorem_result(report), report.holds, tuple(failures(report)))
     except Problem as problem:
         return Failed(task, problem.one_line(), traceback.format_exc())
