@@ -68,8 +68,8 @@ def _open(expr: Expr, left: list[str], pattern: str) -> Expr:
             f"the pattern says {name!r} where the axis is {one.name!r}",
             where=f"'{pattern}'", axes=[show_axes(expr.axes)], hint=hint,
         )
-    for one in expr.axes:
-        if one.size == 1 and "1" in left and left[expr.axes.index(one)] == "1":
+    for name, one in zip(left, expr.axes, strict=True):
+        if name == "1":
             expr = Select(expr, one, 0)
     return expr
 
