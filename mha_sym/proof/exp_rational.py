@@ -114,7 +114,7 @@ class ExpField:
     ) -> None:
         self.names, self.primes, self.degree, self.limit, self.point = tuple(names), tuple(roots), degree, limit, point
         self.work = 0
-        self.ring = _ring(-(-(len(names) + len(roots)) // 16) * 16)
+        self.ring = _ring(16 + (len(names) + len(roots)) // 16 * 16)
         self._unit = self.ring.one
         self._nil = Exponent(self.ring.zero)
         self._first_root = len(names)

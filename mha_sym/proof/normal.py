@@ -58,10 +58,11 @@ class Normaliser:
         self.opened = opened
         self.steps: list[Step] = []
         self._done: set[Term] = set()
-        self._lemmas: dict[str, list[str]] = {}
+        self._lemmas: dict[str, list[tuple[str, bool, Entry]]] = {}
         for name, lemma in context.lemmas.items():
-            if isinstance(lemma.left, Entry) and not _mentions(lemma.right, lemma.left.name):
-                self._lemmas.setdefault(lemma.left.name, []).append(name)
+            back, pattern = _direction(lemma.left, lemma.right)
+            if pattern is not None:
+                self._lemmas.setdefault(pattern.name, []).append((name, back, pattern))
 
     def run(self, term: Term) -> Term:
         """The normal form, its sums in canonical order."""
@@ -123,11 +124,10 @@ class Normaliser:
         return term
 
     def _entry(self, term: Entry, path: Path) -> Term:
-        for name in self._lemmas.get(term.name, ()):
-            lemma = self.context.lemmas[name]
-            at = match_entry(lemma.left, term, lemma.variables)
+        for name, back, pattern in self._lemmas.get(term.name, ()):
+            at = match_entry(pattern, term, self.context.lemmas[name].variables)
             if at is not None:
-                new = self.try_emit("lemma", term, path, name=name, at=at)
+                new = self.try_emit("lemma", term, path, name=name, at=at, back=back)
                 if new is not None:
                     return self.norm(new, path)
         if term.name in self.opened and term.name in self.context.definitions:
@@ -537,6 +537,17 @@ def _without_number(term: Term) -> Term:
     for var in reversed(variables):
         body = Bind("sum", var, body)
     return body
+
+
+def _direction(left: Term, right: Term) -> tuple[bool, Entry | None]:
+    """Which side of a lemma is replaced by the other: an entry at bare variables if there is one, else the left."""
+    usable = [
+        (back, one)
+        for back, one, other in ((False, left, right), (True, right, left))
+        if isinstance(one, Entry) and not _mentions(other, one.name)
+    ]
+    usable.sort(key=lambda pair: not all(isinstance(index, Var) for index in pair[1].at))
+    return usable[0] if usable else (False, None)
 
 
 def _mentions(term: Term, name: str) -> bool:

@@ -95,7 +95,8 @@ class Prover:
             self._keep(result, context)
         verdict = Verdict.UNDECIDED if detail else Verdict.PROVED
         outcome = Outcome(
-            claim, verdict, 0.0, tuple(certificates) if not detail else (), context, detail=detail
+            claim, verdict, 0.0, tuple(certificates) if not detail else (), context, detail=detail,
+            reasons={name: node.reason for name, node in self.meaning.named.items()},
         )
         if verdict is Verdict.PROVED and self.recheck:
             outcome = replace(outcome, rechecked=self._recheck(claim))

@@ -6,15 +6,16 @@ in `mha_sym.proof.prover`, refuting in `mha_sym.proof.refute`, showing in `mha_s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from mha_sym.errors import AxisProblem, show_axes
 from mha_sym.expr import Expr
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """Three different words; none is ever reported as another."""
 
     PROVED = "proved"
@@ -115,7 +116,7 @@ class Outcome:
     """What is known of one claim or control.
 
     ``certificates`` holds one `mha_sym.proof.checker.Certificate` a goal, each replayed by the checker in
-    ``context``; ``detail`` says of an undecided claim where its normal forms part; ``rechecked`` names the
+    ``context``; ``reasons`` says in words why a name may be opened; ``detail`` says of an undecided claim where its normal forms part; ``rechecked`` names the
     sizes at which the explicit SymPy forms agreed.
     """
 
@@ -127,6 +128,7 @@ class Outcome:
     counterexample: Counterexample | None = None
     detail: str = ""
     rechecked: tuple[dict[str, int], ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
