@@ -14,7 +14,61 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names for type checkers and editors; a test keeps both lists alike
+    from mha_sym.attention.dims import combined_weights as combined_weights
+    from mha_sym.attention.dims import dims as dims
+    from mha_sym.attention.dims import head_weights as head_weights
+    from mha_sym.attention.forms import combined as combined
+    from mha_sym.attention.forms import head_sum as head_sum
+    from mha_sym.attention.forms import separate as separate
+    from mha_sym.audit import Implementation as Implementation
+    from mha_sym.audit import check as check
+    from mha_sym.axes import Axis as Axis
+    from mha_sym.axes import Index as Index
+    from mha_sym.axes import Permutation as Permutation
+    from mha_sym.axes import axis as axis
+    from mha_sym.axes import blocks as blocks
+    from mha_sym.axes import product as product
+    from mha_sym.count import count as count
+    from mha_sym.errors import Problem as Problem
+    from mha_sym.evaluate import evaluate as evaluate
+    from mha_sym.expr import NODES as NODES
+    from mha_sym.expr import Block as Block
+    from mha_sym.expr import Blocks as Blocks
+    from mha_sym.expr import Compare as Compare
+    from mha_sym.expr import Concat as Concat
+    from mha_sym.expr import Contract as Contract
+    from mha_sym.expr import Expr as Expr
+    from mha_sym.expr import Input as Input
+    from mha_sym.expr import Join as Join
+    from mha_sym.expr import Map as Map
+    from mha_sym.expr import Named as Named
+    from mha_sym.expr import Permute as Permute
+    from mha_sym.expr import Reduce as Reduce
+    from mha_sym.expr import Rename as Rename
+    from mha_sym.expr import Repeat as Repeat
+    from mha_sym.expr import Reshape as Reshape
+    from mha_sym.expr import Scalar as Scalar
+    from mha_sym.expr import Select as Select
+    from mha_sym.expr import Softmax as Softmax
+    from mha_sym.expr import Split as Split
+    from mha_sym.expr import Stack as Stack
+    from mha_sym.expr import Table as Table
+    from mha_sym.expr import Total as Total
+    from mha_sym.expr import Transpose as Transpose
+    from mha_sym.pattern import einsum as einsum
+    from mha_sym.pattern import rearrange as rearrange
+    from mha_sym.pattern import repeat as repeat
+    from mha_sym.proof.entry import entry as entry
+    from mha_sym.proof.prover import prove as prove
+    from mha_sym.proof.theorem import Assumption as Assumption
+    from mha_sym.proof.theorem import Claim as Claim
+    from mha_sym.proof.theorem import Control as Control
+    from mha_sym.proof.theorem import Theorem as Theorem
+    from mha_sym.proof.theorem import Verdict as Verdict
+    from mha_sym.trace import trace as trace
 
 __version__ = "0.1.0"
 

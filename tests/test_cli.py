@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -78,6 +79,13 @@ def test_help_is_quick() -> None:
 def test_public_names_resolve() -> None:
     for name in mha_sym.__all__:
         assert not isinstance(getattr(mha_sym, name), ModuleType), name
+
+
+def test_type_checkers_see_the_same_public_names() -> None:
+    tree = ast.parse(Path(mha_sym.__file__).read_text(encoding="utf-8"))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    typed = {alias.name: node.module for node in nodes for alias in node.names if node.module.startswith("mha_sym.")}
+    assert typed == {name: f"mha_sym.{module}" for name, module in mha_sym._HOME.items()}
 
 
 def test_public_names_stay_when_modules_are_loaded() -> None:

@@ -47,11 +47,11 @@ def summary(results: Sequence[TheoremResult], failed: int = 0) -> str:
     """All results in one line.
 
     Example:
-        >>> summary([])
-        'nothing was checked'
+        >>> summary([]), summary([], failed=2)
+        ('nothing was checked', 'nothing was checked, 2 could not be tried')
     """
     if not results:
-        return "nothing was checked"
+        return "nothing was checked" + (f", {failed} could not be tried" if failed else "")
     found = [one["verdict"] for one in results]
     parts = [_proved(results)]
     parts += [f"{found.count(word)} {word}" for word in ("refuted", "undecided") if word in found]
