@@ -55,6 +55,7 @@ LETTERS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 Places = Mapping[str, terms.Index]
+Heads = Mapping[HeadIndex, terms.Index]
 
 
 def size_term(value: sympy.Expr) -> Term:
@@ -97,6 +98,11 @@ def _new_var(axis: Axis, taken: set[str]) -> Var:
     return terms.fresh_var(Var(letters[0], domain(axis)), taken)
 
 
+def _named_var(name: str, axis: Axis, taken: set[str]) -> Var:
+    var = Var(name, domain(axis))
+    return terms.fresh_var(var, taken) if name in taken else var
+
+
 def _has_blocks(axis: Axis) -> bool:
     return bool(axis.blocks) or any(map(_has_blocks, axis.factors))
 
@@ -114,6 +120,7 @@ class Meaning:
     """
 
     definitions: dict[str, Definition] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
     named: dict[str, Named] = field(default_factory=dict)
     booleans: set[str] = field(default_factory=set)
     tables: dict[str, dict[tuple[int, ...], Fraction]] = field(default_factory=dict)
@@ -132,7 +139,7 @@ class Meaning:
         for goal in goals(self, "assumption", expr, Scalar(sympy.Integer(0))):
             self.positive.append((goal.variables, goal.left))
 
-    def at(self, expr: Expr, places: Places, heads: Places) -> Term:
+    def at(self, expr: Expr, places: Places, heads: Heads) -> Term:
         """The entry of ``expr`` at positions given by axis name; ``heads`` are the positions of family indices."""
         handler = _HANDLERS.get(type(expr))
         if handler is None:
@@ -141,19 +148,21 @@ class Meaning:
 
     # ------------------------------------------------------------ one method a node
 
-    def _input(self, expr: Input, places: Places, heads: Places) -> Term:
+    def _input(self, expr: Input, places: Places, heads: Heads) -> Term:
+        self._given(expr.name, expr)
         if expr.boolean:
             self.booleans.add(expr.name)
         return Entry(expr.name, tuple(places[a.name] for a in expr.over))
 
-    def _scalar(self, expr: Scalar, places: Places, heads: Places) -> Term:
+    def _scalar(self, expr: Scalar, places: Places, heads: Heads) -> Term:
         return size_term(expr.value)
 
-    def _table(self, expr: Table, places: Places, heads: Places) -> Term:
+    def _table(self, expr: Table, places: Places, heads: Heads) -> Term:
+        self._given(expr.name, expr)
         self.tables.setdefault(expr.name, dict(_cells(expr.values, ())))
         return Entry(expr.name, tuple(places[a.name] for a in expr.over))
 
-    def _compare(self, expr: Compare, places: Places, heads: Places) -> Term:
+    def _compare(self, expr: Compare, places: Places, heads: Heads) -> Term:
         left, right, offset = places[expr.left.name], places[expr.right.name], expr.offset
         bracket: Term
         match expr.op:
@@ -165,7 +174,7 @@ class Meaning:
                 bracket = Cmp("le", right, left, -offset)
         return bracket if expr.op in ("eq", "le", "ge") else Add((ONE, Mul((Num(Fraction(-1)), bracket))))
 
-    def _map(self, expr: Map, places: Places, heads: Places) -> Term:
+    def _map(self, expr: Map, places: Places, heads: Heads) -> Term:
         args = tuple(self.at(arg, places, heads) for arg in expr.args)
         match expr.op:
             case "add":
@@ -177,7 +186,7 @@ class Meaning:
             case _:
                 return Apply(expr.op, args[0])
 
-    def _bound(self, op: str, over: tuple[Axis, ...], places: Places, heads: Places, body: Any) -> Term:
+    def _bound(self, op: str, over: tuple[Axis, ...], places: Places, heads: Heads, body: Any) -> Term:
         """``op`` over all positions of some axes; ``body`` gives the term once the positions are added."""
         if not over:
             return body(places)  # type: ignore[no-any-return]
@@ -191,16 +200,16 @@ class Meaning:
             raise AxisProblem(f"{op} over a concatenated axis is not in the proof language")
         return addends[0] if len(addends) == 1 else Add(tuple(addends))
 
-    def _contract(self, expr: Contract, places: Places, heads: Places) -> Term:
+    def _contract(self, expr: Contract, places: Places, heads: Heads) -> Term:
         def body(inner: Places) -> Term:
             return Mul(tuple(self.at(arg, inner, heads) for arg in expr.args))
 
         return self._bound("sum", expr.summed, places, heads, body)
 
-    def _reduce(self, expr: Reduce, places: Places, heads: Places) -> Term:
+    def _reduce(self, expr: Reduce, places: Places, heads: Heads) -> Term:
         return self._bound(expr.op, expr.over, places, heads, lambda inner: self.at(expr.arg, inner, heads))
 
-    def _softmax(self, expr: Softmax, places: Places, heads: Places) -> Term:
+    def _softmax(self, expr: Softmax, places: Places, heads: Heads) -> Term:
         def weight(inner: Places) -> Term:
             power: Term = Apply("exp", self.at(expr.arg, inner, heads))
             return power if expr.keep is None else Mul((self.at(expr.keep, inner, heads), power))
@@ -208,79 +217,93 @@ class Meaning:
         total = self._bound("sum", expr.over, places, heads, weight)
         return Mul((weight(places), Apply("inv", total)))
 
-    def _split(self, expr: Split, places: Places, heads: Places) -> Term:
+    def _split(self, expr: Split, places: Places, heads: Heads) -> Term:
         parts = tuple(places[f.name] for f in expr.axis_.factors)
         return self.at(expr.arg, {**places, expr.axis_.name: terms.join(domain(expr.axis_), parts)}, heads)
 
-    def _join(self, expr: Join, places: Places, heads: Places) -> Term:
+    def _join(self, expr: Join, places: Places, heads: Heads) -> Term:
         (whole,) = (a for a in expr.axes if a.factors == expr.factors)
         parts = {f.name: terms.part(places[whole.name], domain(whole), n) for n, f in enumerate(whole.factors)}
         return self.at(expr.arg, {**places, **parts}, heads)
 
-    def _same_places(self, expr: Transpose | Repeat, places: Places, heads: Places) -> Term:
+    def _same_places(self, expr: Transpose | Repeat, places: Places, heads: Heads) -> Term:
         return self.at(expr.arg, places, heads)
 
-    def _rename(self, expr: Rename, places: Places, heads: Places) -> Term:
+    def _rename(self, expr: Rename, places: Places, heads: Heads) -> Term:
         return self.at(expr.arg, {**places, expr.old.name: places[expr.new.name]}, heads)
 
-    def _reshape(self, expr: Reshape, places: Places, heads: Places) -> Term:
+    def _reshape(self, expr: Reshape, places: Places, heads: Heads) -> Term:
         return self.at(expr.arg, _unflatten(expr, places), heads)
 
-    def _permute(self, expr: Permute, places: Places, heads: Places) -> Term:
+    def _permute(self, expr: Permute, places: Places, heads: Heads) -> Term:
         perm, name = expr.perm, expr.perm.axis.name
+        self._given(f"{perm.name}()", perm.axis)
         self.bijections[perm.name] = domain(perm.axis)
         return self.at(expr.arg, {**places, name: terms.perm(perm.name, perm.inverted, places[name])}, heads)
 
-    def _select(self, expr: Select, places: Places, heads: Places) -> Term:
-        at = heads[expr.at.name] if isinstance(expr.at, HeadIndex) else At(expr.at)
+    def _select(self, expr: Select, places: Places, heads: Heads) -> Term:
+        at = heads[expr.at] if isinstance(expr.at, HeadIndex) else At(expr.at)
         return self.at(expr.arg, {**places, expr.axis_.name: at}, heads)
 
-    def _stack(self, expr: Stack, places: Places, heads: Places) -> Term:
-        return self.at(expr.body, places, {**heads, expr.index.name: places[expr.index.axis.name]})
+    def _stack(self, expr: Stack, places: Places, heads: Heads) -> Term:
+        return self.at(expr.body, places, {**heads, expr.index: places[expr.index.axis.name]})
 
-    def _concat(self, expr: Concat, places: Places, heads: Places) -> Term:
+    def _concat(self, expr: Concat, places: Places, heads: Heads) -> Term:
         (whole,) = (a for a in expr.axes if a.factors == (expr.index.axis, expr.along))
         head, inner = (terms.part(places[whole.name], domain(whole), n) for n in (0, 1))
-        return self.at(expr.body, {**places, expr.along.name: inner}, {**heads, expr.index.name: head})
+        return self.at(expr.body, {**places, expr.along.name: inner}, {**heads, expr.index: head})
 
-    def _total(self, expr: Total, places: Places, heads: Places) -> Term:
+    def _total(self, expr: Total, places: Places, heads: Heads) -> Term:
         addends = []
         axis = expr.index.axis
         for variables, index in positions(axis, _names(places, heads), _has_blocks(axis)):
-            inner = self.at(expr.body, places, {**heads, expr.index.name: index})
+            inner = self.at(expr.body, places, {**heads, expr.index: index})
             for var in reversed(variables):
                 inner = Bind("sum", var, inner)
             addends.append(inner)
         return addends[0] if len(addends) == 1 else Add(tuple(addends))
 
-    def _blocks(self, expr: Blocks, places: Places, heads: Places) -> Term:
+    def _blocks(self, expr: Blocks, places: Places, heads: Heads) -> Term:
         (whole,) = (a for a in expr.axes if a.blocks == expr.parts)
         index = places[whole.name]
         if not isinstance(index, Inj):
             raise AxisProblem(f"a position of {whole.name!r} must lie in a known block", where="blocks")
         return self.at(expr.args[index.number], {**places, expr.parts[index.number].name: index.index}, heads)
 
-    def _block(self, expr: Block, places: Places, heads: Places) -> Term:
+    def _block(self, expr: Block, places: Places, heads: Heads) -> Term:
         piece = expr.axis_.blocks[expr.number]
         place = Inj(places[piece.name], domain(expr.axis_), expr.number)
         return self.at(expr.arg, {**places, expr.axis_.name: place}, heads)
 
-    def _named(self, expr: Named, places: Places, heads: Places) -> Term:
+    def _named(self, expr: Named, places: Places, heads: Heads) -> Term:
         used = _free_heads(expr.arg)
         if any(map(_has_blocks, (*expr.axes, *(i.axis for i in used)))):
             return self.at(expr.arg, places, heads)
         name = expr.name
-        while self.named.setdefault(name, expr) != expr:
+        while name in self.given or self.named.setdefault(name, expr) != expr:
             name += "'"
         if name not in self.definitions:
-            params = {i.name: Var(i.name, domain(i.axis)) for i in used}
+            params: dict[HeadIndex, terms.Index] = {}
+            for index in used:
+                params[index] = _named_var(index.name, index.axis, _names(params))
             inner: dict[str, terms.Index] = {}
             for one in expr.axes:
                 inner[one.name] = _new_var(one, _names(inner, params))
-            # entered before its body is read, so that a name used inside itself could not recurse
             every = tuple(v for v in (*params.values(), *inner.values()) if isinstance(v, Var))
             self.definitions[name] = Definition(every, self.at(expr.arg, inner, params))
-        return Entry(name, (*(heads[i.name] for i in used), *(places[a.name] for a in expr.axes)))
+        return Entry(name, (*(heads[i] for i in used), *(places[a.name] for a in expr.axes)))
+
+    def _given(self, name: str, what: Any) -> None:
+        """Remember what a name of an input, a table or a bijection stands for.
+
+        Raises:
+            AxisProblem: if it already stands for something else; a proof could confuse the two.
+        """
+        if name in self.named or self.given.setdefault(name, what) != what:
+            raise AxisProblem(
+                f"the name {name!r} stands for two different things",
+                got=f"{self.named.get(name, self.given.get(name))!r}", hint="rename one of them",
+            )
 
 
 _HANDLERS: dict[type[Expr], Any] = {
@@ -293,7 +316,7 @@ _HANDLERS: dict[type[Expr], Any] = {
 }  # fmt: skip
 
 
-def _names(*places: Places) -> set[str]:
+def _names(*places: Places | Heads) -> set[str]:
     return {name for one in places for index in one.values() for name in terms.index_vars(index)}
 
 
@@ -308,15 +331,14 @@ def _cells(values: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...
 
 def _free_heads(expr: Expr) -> tuple[HeadIndex, ...]:
     """The family indices that occur free, by name."""
-    found: dict[str, HeadIndex] = {}
-    bound: HeadIndex | None = None
+    found: set[HeadIndex] = set()
     if isinstance(expr, Select) and isinstance(expr.at, HeadIndex):
-        found[expr.at.name] = expr.at
-    if isinstance(expr, Stack | Concat | Total):
-        bound = expr.index
+        found.add(expr.at)
     for child in expr.children:
-        found.update({i.name: i for i in _free_heads(child) if i != bound})
-    return tuple(found[name] for name in sorted(found))
+        found |= set(_free_heads(child))
+    if isinstance(expr, Stack | Concat | Total):
+        found.discard(expr.index)
+    return tuple(sorted(found, key=lambda index: (index.name, index.axis.name)))
 
 
 def positions(axis: Axis, taken: set[str], opened: bool = True) -> list[tuple[tuple[Var, ...], terms.Index]]:

@@ -37,6 +37,7 @@ from mha_sym.proof.terms import (
     children,
     domain_key,
     equal,
+    fixed_number,
     flat_args,
     free,
     fresh_var,
@@ -146,23 +147,9 @@ def inside(index: Index, var: Var) -> bool:
 def table(term: Term, context: Context) -> Term:
     if not isinstance(term, Entry) or term.name not in context.tables:
         raise TermError("not an entry of a constant table")
-    place = tuple(map(_number, term.at))
-    need(place in context.tables[term.name], "no such place")
+    place = tuple(n for n in map(fixed_number, term.at) if n is not None)
+    need(len(place) == len(term.at) and place in context.tables[term.name], "not at a fixed place")
     return Num(context.tables[term.name][place])
-
-
-def _number(index: Index) -> int:
-    """The number of a fixed position; the first factor of a product is the slowest."""
-    if isinstance(index, At):
-        return index.number
-    if not isinstance(index, Join):
-        raise TermError("not at a fixed place")
-    number = 0
-    for one, domain in zip(index.parts, index.domain.factors, strict=True):
-        if not isinstance(domain.size, Num):
-            raise TermError("not an axis of fixed size")
-        number = number * int(domain.size.value) + _number(one)
-    return number
 
 
 def lemma(term: Term, context: Context, name: str, at: tuple[Index, ...], back: bool = False) -> Term:

@@ -109,6 +109,9 @@ def part(index: Index, domain: Domain, number: int) -> Index:
     """Part ``number`` of ``(r, j)`` is ``r`` or ``j``."""
     if isinstance(index, Join) and _same(index.domain.factors, domain.factors):
         return index.parts[number]
+    if isinstance(index, At):
+        sizes = _fixed_sizes(domain.factors)
+        return Part(index, domain, number) if sizes is None else At(_digits(index.number, sizes)[number])
     return Part(index, domain, number)
 
 
@@ -128,7 +131,37 @@ def digit(parts: tuple[Index, ...], shape: tuple[Domain, ...], into: tuple[Domai
         whole = tuple(Digit(first.parts, first.shape, first.into, n) for n in range(len(parts)))
         if tuple(map(index_key, whole)) == tuple(map(index_key, parts)):
             return digit(first.parts, first.shape, into, number)
+    places, sizes, new_sizes = tuple(map(fixed_number, parts)), _fixed_sizes(shape), _fixed_sizes(into)
+    if sizes is not None and new_sizes is not None and None not in places:
+        return At(_digits(_flat(places, sizes), new_sizes)[number])  # type: ignore[arg-type]
     return Digit(parts, shape, into, number)
+
+
+def fixed_number(index: Index) -> int | None:
+    """The number of a position that is fixed; the first factor of a product is the slowest."""
+    if isinstance(index, At):
+        return index.number
+    if not isinstance(index, Join):
+        return None
+    places, sizes = tuple(map(fixed_number, index.parts)), _fixed_sizes(index.domain.factors)
+    return None if sizes is None or None in places else _flat(places, sizes)  # type: ignore[arg-type]
+
+
+def _fixed_sizes(domains: tuple[Domain, ...]) -> tuple[int, ...] | None:
+    sizes = tuple(d.size for d in domains)
+    return tuple(int(s.value) for s in sizes if isinstance(s, Num)) if all(isinstance(s, Num) for s in sizes) else None
+
+
+def _flat(places: tuple[int, ...], sizes: tuple[int, ...]) -> int:
+    return reduce(lambda number, pair: number * pair[1] + pair[0], zip(places, sizes, strict=True), 0)
+
+
+def _digits(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    found: tuple[int, ...] = ()
+    for size in reversed(sizes):
+        number, digit_ = divmod(number, size)
+        found = (digit_, *found)
+    return found
 
 
 def _same(left: tuple[Domain, ...], right: tuple[Domain, ...]) -> bool:

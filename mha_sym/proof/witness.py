@@ -9,9 +9,9 @@ of a permutation, and which score is the largest where a maximum is taken.  It p
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import sympy
@@ -21,24 +21,26 @@ from mha_sym.axes import Axis, Permutation
 from mha_sym.backends import Array
 from mha_sym.errors import DataProblem
 from mha_sym.evaluate import evaluate_all
-from mha_sym.expr import Compare, Concat, Expr, Input, Map, Permute, Scalar, Select, Stack, Total, walk
+from mha_sym.expr import Concat, Expr, Input, Map, Permute, Scalar, Select, Stack, Total, walk
 from mha_sym.proof.deferred import Graph, Node, Values, below
-from mha_sym.proof.exp_rational import Beyond
+from mha_sym.proof.exp_rational import Beyond, ExpRational
 from mha_sym.proof.theorem import Claim, Theorem
 
-#: sizes in the order in which they are given 1, 2, 3, ... and 2, 3, 4, ...: what costs most comes first and stays small
+#: the order in which sizes get their numbers, counted from 1 and from 2: what costs most comes first and stays small
 ORDERS = (
-    ("B", "d_model", "h", "S", "T", "d_k", "d_v"),
-    ("T", "B", "d_model", "h", "S", "d_k", "d_v"),
+    (1, ("B", "d_model", "h", "S", "T", "d_k", "d_v")),
+    (2, ("h", "d_model", "B", "S", "d_k", "T", "d_v")),
 )
 #: how often what is not symbolic is drawn, at each assignment of sizes
 DRAWS = 2
-#: so many products of terms take about a second
+#: how densely masks are drawn, until the assumptions hold
+DENSITIES = (0.5, 0.5, 0.6, 0.7, 0.7, 0.8, 0.8, 0.9, 0.95, 1.0)
+#: a second's worth of products of terms
 SPEED = 60_000
-#: an array of more entries than this is not worth writing out
-NODES = 100_000
-#: entries compared at once share a ring of at most so many generators
-GENERATORS = 150
+#: more operations than this are not written out
+NODES = 200_000
+#: at most so many entries are expanded at each draw; those expanded together speak of at most so many given entries
+ENTRIES, LEAVES = 12, 150
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,30 @@ class _Differs(Exception):
     """An entry at which the sides are different functions of the inputs."""
 
 
+@dataclass
+class _Tally:
+    """How many entries were computed alike on both sides, expanded and equal, and left out."""
+
+    alike: int = 0
+    expanded: int = 0
+    left_out: int = 0
+
+    def __str__(self) -> str:
+        left_out = f", {self.left_out} left out" if self.left_out else ""
+        return f"{self.alike} entries computed alike, {self.expanded} expanded and equal{left_out}"
+
+
 def recheck(theorem: Theorem, claim: Claim, *, seed: int = 0, budget: float = 0.5) -> WitnessResult:
     """Compare both sides of a claim exactly at two assignments of small, pairwise distinct sizes.
 
-    Entries that are computed in the same way on both sides agree at once.  Of the others, a sample that is the same in
-    every run, as many as the budget allows, is expanded and compared.
+    Entries that both sides compute by the same operations on the same given entries agree at once.  Of the others, a
+    sample that is the same in every run is expanded and compared, as long as the budget lasts.
 
     Args:
         theorem: whose assumptions the drawn masks respect.
         claim: one of its claims.
         seed: chooses the sample and the draws.
-        budget: seconds, roughly, counted in operations, so that the result does not depend on the machine.
+        budget: about so many seconds of expansion, counted in operations: the result does not depend on the machine.
 
     Example:
         >>> from mha_sym.axes import axis
@@ -82,27 +97,27 @@ def recheck(theorem: Theorem, claim: Claim, *, seed: int = 0, budget: float = 0.
         (True, ({'s': 1, 't': 2}, {'s': 2, 't': 3}))
     """
     facts = _Facts.of(theorem, claim)
-    done: list[dict[str, int]] = []
-    notes: list[str] = []
-    for sizes in facts.assignments():
-        for draw in range(DRAWS if facts.drawn else 1):
-            case = _Case(facts, sizes, f"{seed}/{theorem.name}/{claim.name}/{sizes}/{draw}", budget)
+    assignments = facts.assignments()
+    draws = DRAWS if facts.drawn else 1
+    share = int(budget * SPEED) // (len(assignments) * draws)
+    tally, done = _Tally(), list[dict[str, int]]()
+    for sizes in assignments:
+        for draw in range(draws):
+            case = _Case(facts, sizes, f"{seed}/{theorem.name}/{claim.name}/{sizes}/{draw}")
             try:
-                notes.append(case.compare())
+                case.compare(share, tally)
             except _Differs as difference:
                 return WitnessResult(False, (sizes,), f"at {_shown(sizes)}: {difference}")
-            except (Beyond, DataProblem) as problem:
-                return WitnessResult(None, tuple(done), f"at {_shown(sizes)}: {_reason(problem)}")
+            except Beyond as limit:
+                return WitnessResult(None, tuple(done), f"at {_shown(sizes)}: {limit}")
+            except DataProblem as problem:
+                return WitnessResult(None, tuple(done), f"at {_shown(sizes)}: {problem.one_line()}")
         done.append(sizes)
-    return WitnessResult(True, tuple(done), "; ".join(dict.fromkeys(notes)))
+    return WitnessResult(True, tuple(done), str(tally))
 
 
-def _reason(problem: Beyond | DataProblem) -> str:
-    return problem.one_line() if isinstance(problem, DataProblem) else str(problem)
-
-
-def _shown(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={n}" for name, n in sizes.items()) or "its fixed sizes"
+def _shown(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={n}" for name, n in numbers.items()) or "the only one"
 
 
 # ---------------------------------------------------------------- sizes
@@ -110,62 +125,61 @@ def _shown(sizes: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class _Facts:
-    """A claim with what is needed to write it out: inputs, permutations, assumptions, sizes and how small they may be."""
+    """What is needed to write a claim out.
+
+    ``least`` says of each size symbol how small it may be; ``axes`` are the sizes of all axes; ``assumed`` are the
+    expressions assumed to be positive that speak of an input of the claim.
+    """
 
     claim: Claim
     inputs: dict[str, Input]
     permutations: dict[str, Permutation]
+    functions: frozenset[str]
     assumed: tuple[Expr, ...]
     least: dict[str, int]
     axes: frozenset[sympy.Expr]
-    functions: frozenset[str]
 
     @classmethod
     def of(cls, theorem: Theorem, claim: Claim) -> _Facts:
-        """Gathered by walking the claim, and the assumptions that speak of an input of it."""
+        """Gathered by walking the claim and the assumptions."""
         sides = (claim.left, claim.right)
-        own = all_inputs(sides)
         positive = [a.positive for a in theorem.assumptions if a.positive is not None]
-        assumed = tuple(p for p in positive if set(all_inputs([p])) & set(own))
+        assumed = tuple(p for p in positive if set(all_inputs([p])) & set(all_inputs(sides)))
         nodes = [node for expr in (*sides, *assumed) for node in walk(expr)]
-        axes = {axis.size for node in nodes for axis in _axes(node)}
-        symbols = set().union(*(size.free_symbols for size in axes), *(_numbers(node) for node in nodes))
-        least = dict.fromkeys(sorted(symbol.name for symbol in symbols), 1)
-        perms = {node.perm.name: node.perm for node in nodes if isinstance(node, Permute)}
-        for axis in [p.axis for p in perms.values()]:
-            if axis.size.is_Symbol:  # on two positions a permutation is its own inverse
-                least[axis.size.name] = 3
+        axes = frozenset(axis.size for node in nodes for axis in _axes(node))
+        symbols = set().union(*(size.free_symbols for size in axes))
+        symbols |= {symbol for node in nodes if isinstance(node, Scalar) for symbol in node.value.free_symbols}
+        least = dict.fromkeys((symbol.name for symbol in symbols), 1)
         for node in nodes:
-            if isinstance(node, Select) and isinstance(node.at, int) and node.axis_.size.is_Symbol:
-                least[node.axis_.size.name] = max(least[node.axis_.size.name], node.at + 1)
-        functions = {node.op.removeprefix("fn:") for node in nodes if isinstance(node, Map) and ":" in node.op}
-        every = all_inputs((*sides, *assumed))
-        return cls(claim, every, perms, assumed, least, frozenset(axes), frozenset(functions))
+            if isinstance(node, Permute):  # on two positions a permutation is its own inverse
+                _at_least(least, node.perm.axis, 3)
+            if isinstance(node, Select) and isinstance(node.at, int):
+                _at_least(least, node.axis_, node.at + 1)
+        return cls(
+            claim, all_inputs((*sides, *assumed)), {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)},
+            frozenset(n.op.removeprefix("fn:") for n in nodes if isinstance(n, Map) and n.op.startswith("fn:")),
+            assumed, least, axes,
+        )  # fmt: skip
 
     @property
     def drawn(self) -> bool:
-        """Whether anything is drawn, and not a symbol."""
+        """Whether anything is drawn instead of being a symbol."""
         return bool(self.permutations) or any(node.boolean for node in self.inputs.values())
 
-    def assignments(self) -> Iterator[dict[str, int]]:
-        """Two assignments of sizes; one, the empty one, if all sizes are fixed."""
-        if not self.least:
-            yield {}
-            return
-        for start, order in enumerate(ORDERS, 1):
-            yield dict(sorted(self._assign(start, order).items()))
+    def assignments(self) -> tuple[dict[str, int], ...]:
+        """Two assignments of sizes; only one, without any, if all sizes are fixed."""
+        return tuple(self._assign(start, order) for start, order in ORDERS) if self.least else ({},)
 
     def _assign(self, start: int, order: tuple[str, ...]) -> dict[str, int]:
-        names = sorted(self.least, key=lambda n: (order.index(n) if n in order else -1, n))
+        """The smallest numbers not taken, in order; sizes of other names first."""
         taken = {int(size) for size in self.axes if size.is_Integer}
         sizes: dict[str, int] = {}
-        for name in names:
-            value = max(start, self.least[name])
-            while value in taken:
-                value += 1
-            sizes[name] = value
-            taken.add(value)
-        return sizes
+        for name in sorted(self.least, key=lambda name: (order.index(name) if name in order else -1, name)):
+            sizes[name] = max(start, self.least[name])
+            while sizes[name] in taken:
+                sizes[name] += 1
+            taken.add(sizes[name])
+        return dict(sorted(sizes.items()))
 
 
 def _axes(node: Expr) -> Iterator[Axis]:
@@ -173,68 +187,138 @@ def _axes(node: Expr) -> Iterator[Axis]:
     yield from node.axes
     if isinstance(node, Stack | Concat | Total):
         yield node.index.axis
-    if isinstance(node, Compare):
-        yield from (node.left, node.right)
 
 
-def _numbers(node: Expr) -> set[sympy.Symbol]:
-    return set(node.value.free_symbols) if isinstance(node, Scalar) else set()
+def _at_least(least: dict[str, int], axis: Axis, number: int) -> None:
+    if axis.size.is_Symbol:
+        least[axis.size.name] = max(least[axis.size.name], number)
 
 
 # ---------------------------------------------------------------- one comparison
 
 
 class _Case:
-    """The claim at certain sizes with certain draws."""
+    """A claim at certain sizes, with one draw of what is drawn."""
 
-    def __init__(self, facts: _Facts, sizes: Mapping[str, int], seed: str, budget: float) -> None:
+    def __init__(self, facts: _Facts, sizes: Mapping[str, int], seed: str) -> None:
         self.facts, self.sizes, self.seed = facts, sizes, seed
         self.random = random.Random(seed)
         self.graph = Graph(NODES)
-        self.work = int(budget * SPEED)
+        self.orders = {n: self._order(size_value(p.axis, sizes)) for n, p in facts.permutations.items()}
+        self.arrays = {n: self._symbols(node) for n, node in facts.inputs.items() if not node.boolean}
 
-    def compare(self) -> str:
-        """How many entries were compared, all of which agree.
+    def compare(self, share: int, tally: _Tally) -> None:
+        """Compare the sides and count the entries; ``share`` is the work after which no further entry is expanded.
 
         Raises:
-            _Differs: if one does not.
-            Beyond: if not even one could be compared.
+            _Differs: if an entry differs.
+            Beyond: if the sides cannot be written out, or no entry be expanded.
         """
-        left, right = self._written_out()
-        order = [left.names.index(name) for name in right.names]
-        pairs = list(zip(left.array.transpose(order).flat, right.array.flat, strict=True))
-        places = list(np.ndindex(*right.array.shape))
-        unlike = {pair: place for pair, place in zip(pairs, places, strict=True) if pair[0] is not pair[1]}
-        sample = list(unlike)
-        self.random.shuffle(sample)
-        done = 0
-        for batch in self._batches(sample):
-            values = Values([node for pair in batch for node in pair], self.work, self.seed)
-            for pair in batch:
-                try:
-                    same = values.of(pair[0]) == values.of(pair[1])
-                except Beyond:
-                    if done:
-                        break
-                    raise
-                if not same:
-                    place = dict(zip(right.names, map(int, unlike[pair]), strict=True))
-                    raise _Differs(f"the sides differ in entry {_shown(place)}")
-                done += 1
-            self.work -= values.field.work
-        agreed = len(pairs) - len(unlike)
-        return f"..."
+        self._draw_masks()
+        left, right = self._evaluate([self.facts.claim.left, self.facts.claim.right])
+        names = [axis.name for axis in self.facts.claim.left.axes]
+        right = right.transpose([[axis.name for axis in self.facts.claim.right.axes].index(name) for name in names])
+        unlike: dict[tuple[Node, Node], dict[str, int]] = {}
+        for place in np.ndindex(*left.shape):
+            if left[place] is right[place]:
+                tally.alike += 1
+            else:
+                unlike.setdefault((left[place], right[place]), dict(zip(names, place, strict=True)))
+        sample = self.random.sample(list(unlike), min(ENTRIES, len(unlike)))
+        expanded = self._expand(sample, share, unlike)
+        tally.expanded += expanded
+        tally.left_out += len(unlike) - expanded
 
-    def _batches(self, sample: list[tuple[Node, Node]]) -> Iterator[list[tuple[Node, Node]]]:
-        """Some pairs at a time, which have few given entries among them."""
-        batch: list[tuple[Node, Node]] = []
-        leaves: set[int] = set()
-        for pair in sample:
-            own = {node.number for node in below(pair) if node.op == "leaf"}
-            if batch and len(leaves | own) > GENERATORS:
-                yield batch
-                batch, leaves = [], set()
-            batch.append(pair)
-            leaves |= own
-        if batch:
+    def _expand(self, sample: list[Pair], share: int, places: Mapping[Pair, dict[str, int]]) -> int:
+        """How many of the pairs were compared within the work allowed, the first in any case."""
+        spent = done = 0
+        for batch in _batches(sample):
+            values = Values((node for pair in batch for node in pair), 10 * share, self.seed)
+            for pair in batch:
+                if done and spent + values.field.work > share:
+                    return done
+                left, right = map(values.of, pair)
+                if left != right:
+                    raise _Differs(f"entry {_shown(places[pair])} differs{self._drawn()}{_both(left, right)}")
+                done += 1
+            spent += values.field.work
+        return done
+
+    # ------------------------------------------------------------ arrays
+
+    def _evaluate(self, exprs: list[Expr]) -> list[Array]:
+        return evaluate_all(
+            exprs, {name: self.arrays[name] for name in all_inputs(exprs)}, sizes=self.sizes, permutations=self.orders,
+            functions={name: self._function(name) for name in self.facts.functions}, exact=self.graph,
+            masked_rows="zero",  # what the prover's 1/0 = 0 says
+        )  # fmt: skip
+
+    def _function(self, name: str) -> Callable[..., Array]:
+        def apply(*arrays: Array) -> Array:
+            return np.frompyfunc(partial(self.graph.function, name), len(arrays), 1)(*arrays)
+
+        return apply
+
+    def _shape(self, node: Input) -> tuple[int, ...]:
+        return tuple(size_value(axis, self.sizes) for axis in node.axes)
+
+    def _symbols(self, node: Input) -> Array:
+        array = np.empty(self._shape(node), object)
+        for place in np.ndindex(*array.shape):
+            array[place] = self.graph.leaf(node.name, place)
+        return array
+
+    def _order(self, size: int) -> list[int]:
+        """An order of some positions, not its own inverse if there are three or more of them."""
+        order = list(range(size))
+        while size > 2 and all(order[order[n]] == n for n in range(size)):
+            self.random.shuffle(order)
+        return order if size != 2 else [1, 0]
+
+    def _draw_masks(self) -> None:
+        """Draw the Boolean inputs, more and more densely until the assumptions hold."""
+        masks = [node for node in self.facts.inputs.values() if node.boolean]
+        for density in DENSITIES if masks else ():
+            for node in masks:
+                array = np.empty(self._shape(node), int)
+                for place in np.ndindex(*array.shape):
+                    array[place] = self.random.random() < density
+                self.arrays[node.name] = array
+            if self._assumptions_hold():
+                return
+        if masks:
+            raise Beyond("no masks were found for which the assumptions hold")
+
+    def _assumptions_hold(self) -> bool:
+        """Whether what is assumed positive is; an entry with symbols in it is positive for some values, which is enough."""
+        for assumed in self._evaluate(list(self.facts.assumed)):
+            if any(node.op == "rational" and node.args[0] <= 0 for node in assumed.flat):
+                return False
+        return True
+
+    def _drawn(self) -> str:
+        return "".join(f", with {name} = {tuple(order)}" for name, order in self.orders.items())
+
+
+Pair = tuple[Node, Node]
+
+
+def _batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """The pairs, some at a time that have few given entries among them: rings in many generators are slow."""
+    batch: list[Pair] = []
+    leaves: set[int] = set()
+    for pair in pairs:
+        own = {node.number for node in below(pair) if node.op == "leaf"}
+        if batch and len(leaves | own) > LEAVES:
             yield batch
+            batch, leaves = [], set()
+        batch.append(pair)
+        leaves |= own
+    if batch:
+        yield batch
+
+
+def _both(left: ExpRational, right: ExpRational) -> str:
+    """Both values, if they are short enough to be read."""
+    text = f": {left} and {right}"
+    return text if len(text) < 200 else ""
