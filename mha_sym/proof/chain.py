@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step
-from mha_sym.proof.rules import RULES, Context
+from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import Entry, Term, at_path, key
 
 
@@ -66,9 +67,7 @@ def _lines(term: Term, steps: Sequence[Step], context: Context, reasons: Mapping
         name = _name(step, before)
         before = after
         previous = lines[-1]
-        if RULES[step.rule].silent and len(lines) > 1:
-            lines[-1] = Line(after, previous.rule, previous.name, previous.reason)
-        elif previous.rule == step.rule and previous.name == name:
+        if (CARDS[step.rule].silent and len(lines) > 1) or (previous.rule == step.rule and previous.name == name):
             lines[-1] = Line(after, previous.rule, previous.name, previous.reason)
         else:
             lines.append(Line(after, step.rule, name, _reason(step.rule, name, reasons)))
@@ -76,7 +75,7 @@ def _lines(term: Term, steps: Sequence[Step], context: Context, reasons: Mapping
 
 
 def _reason(rule: str, name: str, reasons: Mapping[str, str]) -> str:
-    return reasons[name] if rule == "unfold" and name in reasons else RULES[rule].reason
+    return reasons[name] if rule == "unfold" and name in reasons else CARDS[rule].reason
 
 
 def _replayed(term: Term, steps: Iterable[Step], context: Context) -> Iterable[tuple[Step, Term]]:

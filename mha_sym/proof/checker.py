@@ -60,7 +60,7 @@ def apply_step(term: Term, step: Step, context: Context) -> Term:
     if step.rule not in RULES:
         raise Rejected(f"no rule {step.rule!r}")
     try:
-        new = RULES[step.rule].apply(at_path(term, step.path), context, **step.args)
+        new = RULES[step.rule](at_path(term, step.path), context, **step.args)
     except (TermError, TypeError, ValueError, IndexError, KeyError) as fault:
         raise Rejected(f"{step.rule} at {step.path}: {fault}") from fault
     return put_path(term, step.path, new)

@@ -1,15 +1,15 @@
-"""Arithmetic put off: array elements that remember how they are made, so that only the entries asked for are worked out.
+"""Arithmetic put off: array elements that remember how they are made, so that only what is asked for is worked out.
 
-Defines `Graph`, whose `Node`s are elements for `mha_sym.evaluate`: given entries, rational numbers and the operations on
-them.  The same operation on the same nodes is the same node.  `Values` works nodes out in an `ExpField` that has
-a generator for each given entry below them, and no more.
+Defines `Graph`, whose `Node`s are elements for `mha_sym.evaluate`: given entries, rational numbers and the operations
+on them.  The same operation on the same nodes is the same node.  `Values` works nodes out in an `ExpField` that has a
+generator for each given entry below them, and no more.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -27,13 +27,31 @@ class Node:
         self.graph, self.op, self.args, self.number = graph, op, args, number
 
     def __add__(self, other: Node) -> Node:
-        return self.graph.add(self, other)
+        graph = self.graph
+        if self is graph.zero:
+            return other
+        if other is graph.zero:
+            return self
+        if self.op == other.op == "rational":
+            return graph.rational(self.args[0] + other.args[0])
+        first, second = (self, other) if self.number <= other.number else (other, self)
+        return graph.node("add", (first, second), (first.number, second.number))
 
     def __mul__(self, other: Node) -> Node:
-        return self.graph.multiply(self, other)
+        graph = self.graph
+        if self is graph.one:
+            return other
+        if other is graph.one:
+            return self
+        if self is graph.zero or other is graph.zero:
+            return graph.zero
+        if self.op == other.op == "rational":
+            return graph.rational(self.args[0] * other.args[0])
+        first, second = (self, other) if self.number <= other.number else (other, self)
+        return graph.node("mul", (first, second), (~first.number, second.number))
 
     def __neg__(self) -> Node:
-        return self.graph.multiply(self.graph.minus_one, self)
+        return self.graph.minus_one * self
 
 
 class Graph:
@@ -56,10 +74,10 @@ class Graph:
         self.limit = limit
         self.nodes: list[Node] = []
         self._known: dict[tuple[Any, ...], Node] = {}
-        self._rationals: dict[Fraction | int, Node] = {}
         self.zero, self.one, self.minus_one = map(self.rational, (0, 1, -1))
 
-    def _node(self, op: str, args: tuple[Any, ...], key: tuple[Any, ...]) -> Node:
+    def node(self, op: str, args: tuple[Any, ...], key: tuple[Any, ...]) -> Node:
+        """The node of an operation, a new one if it was not made before; ``key`` tells it from all others."""
         node = self._known.get(key)
         if node is None:
             if len(self.nodes) >= self.limit:
@@ -70,14 +88,11 @@ class Graph:
 
     def leaf(self, name: str, place: tuple[int, ...]) -> Node:
         """An entry of a given array."""
-        return self._node("leaf", (name, place), ("leaf", name, place))
+        return self.node("leaf", (name, place), ("leaf", name, place))
 
     def rational(self, value: Fraction | int) -> Node:
         """A rational number."""
-        node = self._rationals.get(value)
-        if node is None:
-            node = self._rationals[value] = self._node("rational", (value,), ("rational", value))
-        return node
+        return self.node("rational", (value,), ("rational", value))
 
     def number(self, value: sympy.Expr) -> Node:
         """A number made of rationals and roots."""
@@ -85,47 +100,25 @@ class Graph:
             return self.rational(int(value))
         if value.is_Rational:
             return self.rational(Fraction(int(value.p), int(value.q)))
-        return self._node("number", (value,), ("number", value))
-
-    def add(self, x: Node, y: Node) -> Node:
-        """``x + y``."""
-        if x is self.zero:
-            return y
-        if y is self.zero:
-            return x
-        if x.op == y.op == "rational":
-            return self.rational(x.args[0] + y.args[0])
-        return self._node("add", (x, y), ("add", x.number, y.number) if x.number < y.number else ("add", y.number, x.number))
-
-    def multiply(self, x: Node, y: Node) -> Node:
-        """``x * y``."""
-        if x is self.one:
-            return y
-        if y is self.one:
-            return x
-        if x is self.zero or y is self.zero:
-            return self.zero
-        if x.op == y.op == "rational":
-            return self.rational(x.args[0] * y.args[0])
-        return self._node("mul", (x, y), ("mul", x.number, y.number) if x.number < y.number else ("mul", y.number, x.number))
+        return self.node("number", (value,), ("number", value))
 
     def exp(self, x: Node) -> Node:
         """``e^x``."""
-        return self.one if x is self.zero else self._node("exp", (x,), ("exp", x.number))
+        return self.one if x is self.zero else self.node("exp", (x,), ("exp", x.number))
 
     def inverse(self, x: Node) -> Node:
         """``1/x``, and 0 for 0."""
         if x.op == "rational":
             return self.rational(Fraction(1) / x.args[0]) if x.args[0] else x
-        return self._node("inv", (x,), ("inv", x.number))
+        return self.node("inv", (x,), ("inv", x.number))
 
     def maximum(self, x: Node, y: Node) -> Node:
         """The larger of two."""
-        return x if x is y else self._node("max", (x, y), ("max", x.number, y.number))
+        return x if x is y else self.node("max", (x, y), ("max", x.number, y.number))
 
     def function(self, name: str, *args: Node) -> Node:
         """The value of a function of which nothing is known but its name."""
-        return self._node("fn", (name, *args), ("fn", name, *(x.number for x in args)))
+        return self.node("fn", (name, *args), ("fn", name, *(x.number for x in args)))
 
 
 def below(nodes: Iterable[Node]) -> list[Node]:
@@ -136,7 +129,7 @@ def below(nodes: Iterable[Node]) -> list[Node]:
         node = waiting.pop()
         if node.number not in found:
             found[node.number] = node
-            waiting += [x for x in node.args if isinstance(x, Node)]
+            waiting += _inside(node)
     return [found[number] for number in sorted(found)]
 
 
@@ -182,7 +175,7 @@ class Values:
             if last.number in self._done:
                 waiting.pop()
                 continue
-            args = list(_addends(last, self._done)) if last.op == "add" else [x for x in last.args if isinstance(x, Node)]
+            args = _addends(last, self._done) if last.op == "add" else _inside(last)
             missing = [x for x in args if x.number not in self._done]
             if missing:
                 waiting += missing
@@ -219,15 +212,21 @@ class Values:
         return value
 
 
-def _addends(node: Node, done: dict[int, ExpRational]) -> Iterator[Node]:
+def _inside(node: Node) -> list[Node]:
+    """The nodes that a node is made of."""
+    return [x for x in node.args if type(x) is Node]
+
+
+def _addends(node: Node, done: Mapping[int, ExpRational]) -> list[Node]:
     """What a nest of sums adds up, nests that have a value already left whole."""
-    waiting = [node]
+    found, waiting = [], [node]
     while waiting:
         one = waiting.pop()
         if one.op == "add" and (one is node or one.number not in done):
-            waiting += reversed(one.args)
+            waiting += one.args
         else:
-            yield one
+            found.append(one)
+    return found
 
 
 def _roots(values: Iterable[sympy.Expr]) -> tuple[list[int], int]:

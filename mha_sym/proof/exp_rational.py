@@ -1,10 +1,10 @@
 """Exact arithmetic of quotients of sums ``c e^p``, in which ``exp(a + b) = exp(a) exp(b)`` holds of itself.
 
-Defines `ExpField` and its elements `ExpRational`: ``c`` and ``p`` are polynomials (SymPy's, over the rationals) in given
-generators and in roots of primes.  Two elements are equal exactly if they are equal as functions: exponentials of different
-polynomials are linearly independent over the rational functions, and e^c for different algebraic numbers c over
-the algebraic numbers (Lindemann and Weierstrass).  There is no e^x for an x that is not a polynomial.  Shares no code
-with the prover.
+Defines `ExpField` and its elements `ExpRational`: ``c`` and ``p`` are polynomials (SymPy's, over the rationals) in
+given generators and in roots of primes.  Two elements are equal exactly if they are equal as functions, for
+exponentials of different polynomials are linearly independent over the rational functions (and e^c for different
+algebraic numbers c over the algebraic numbers, by Lindemann and Weierstrass).  There is no e^x for an x that is not a
+polynomial.  Shares no code with the prover.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ExpField:
         names: the generators.
         roots: the primes of which roots occur.
         degree: a number that all roots divide: 2 for square roots.
-        limit: how many products of terms are allowed in all.
+        limit: how much work is allowed in all: numbers added in products of monomials, with some more for each product.
         point: values of the generators, near which `maximum` says which of two elements is the larger.
 
     Example:
@@ -109,12 +109,13 @@ class ExpField:
         names: Sequence[str],
         roots: Sequence[int] = (),
         degree: int = 2,
-        limit: int = 1_000_000,
+        limit: int = 100_000_000,
         point: Sequence[int] | None = None,
     ) -> None:
         self.names, self.primes, self.degree, self.limit, self.point = tuple(names), tuple(roots), degree, limit, point
         self.work = 0
         self.ring = _ring(16 + (len(names) + len(roots)) // 16 * 16)
+        self._each = 40 + self.ring.ngens
         self._unit = self.ring.one
         self._nil = Exponent(self.ring.zero)
         self._first_root = len(names)
@@ -188,7 +189,7 @@ class ExpField:
             return y
         if y is self._unit:
             return x
-        self.work += len(x) * len(y)
+        self.work += len(x) * len(y) * self._each
         if self.work > self.limit:
             raise Beyond("too many terms")
         return self._reduced(x * y) if self.primes else x * y

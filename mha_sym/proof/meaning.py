@@ -144,7 +144,8 @@ class Meaning:
         handler = _HANDLERS.get(type(expr))
         if handler is None:
             raise AxisProblem(f"{type(expr).__name__} has no meaning", where="mha_sym.proof.meaning")
-        return handler(self, expr, places, heads)
+        term: Term = handler(self, expr, places, heads)
+        return term
 
     # ------------------------------------------------------------ one method a node
 

@@ -1,7 +1,7 @@
 """Proving a theorem: goals from claims, certificates from search, verdicts from the checker alone.
 
-Defines `prove` for a theorem and `Prover` for its claims one by one.  A verdict of proved is given only after the trusted
-checker has replayed the certificate.
+Defines `prove` for a theorem and `Prover` for its claims one by one.  A verdict of proved is given only
+after the trusted checker has replayed the certificate.
 """
 
 from __future__ import annotations

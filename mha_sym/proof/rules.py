@@ -6,7 +6,7 @@ or raises `TermError`.  Which rule to use where is decided elsewhere and is not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -71,7 +71,7 @@ class Lemma:
 
 @dataclass(frozen=True)
 class Context:
-    """What a statement takes for granted: definitions, 0/1 tensors, constant tables, bijections, positive terms, lemmas."""
+    """What a statement takes for granted: definitions, 0/1 tensors, tables, bijections, positive terms, lemmas."""
 
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     booleans: frozenset[str] = frozenset()
@@ -108,7 +108,7 @@ def _function(term: Term, name: str) -> Term:
     return term.arg
 
 
-def product(args: list[Term]) -> Term:
+def product(args: Sequence[Term]) -> Term:
     """The product of some terms."""
     return args[0] if len(args) == 1 else Mul(tuple(args)) if args else ONE
 
@@ -117,6 +117,7 @@ def product(args: list[Term]) -> Term:
 
 
 def unfold(term: Term, context: Context) -> Term:
+    """``x[i] = body[i]`` for ``x[p] := body``."""
     if not isinstance(term, Entry) or term.name not in context.definitions:
         raise TermError("not an entry of a defined tensor")
     definition = context.definitions[term.name]
@@ -145,6 +146,7 @@ def inside(index: Index, var: Var) -> bool:
 
 
 def table(term: Term, context: Context) -> Term:
+    """An entry of a constant table at a fixed place is its value there."""
     if not isinstance(term, Entry) or term.name not in context.tables:
         raise TermError("not an entry of a constant table")
     place = tuple(n for n in map(fixed_number, term.at) if n is not None)
@@ -153,6 +155,7 @@ def table(term: Term, context: Context) -> Term:
 
 
 def lemma(term: Term, context: Context, name: str, at: tuple[Index, ...], back: bool = False) -> Term:
+    """``left = right`` was proved for all positions; used at some, in one direction or ``back``."""
     need(name in context.lemmas, "no such lemma")
     known = context.lemmas[name]
     new = _instance(known.variables, at)
@@ -165,6 +168,7 @@ def lemma(term: Term, context: Context, name: str, at: tuple[Index, ...], back: 
 
 
 def arithmetic(term: Term, _: Context) -> Term:
+    """Nesting opened, numbers and powers of sizes combined, ``0 a = 0``, ``1/(1/a) = a``, ``exp 0 = 1``."""
     if isinstance(term, Mul):
         return _multiply(flat_args(term))
     if isinstance(term, Add):
@@ -198,12 +202,14 @@ def _multiply(args: tuple[Term, ...]) -> Term:
     for name in [n for n in powers if n.isdigit()]:  # a root of a fixed size: 5^(3/2) = 5 * 5^(1/2)
         whole = powers[name].numerator // powers[name].denominator
         number, powers[name] = number * Fraction(name) ** whole, powers[name] - whole
-    rest = [a for a in args if not isinstance(a, Num | Size)]
+    rest: list[Term] = [a for a in args if not isinstance(a, Num | Size)]
     sizes: list[Term] = [Size(name, powers[name]) for name in sorted(powers) if powers[name]]
-    return product(([Num(number)] if number != 1 else []) + sizes + rest)
+    first: list[Term] = [Num(number)] if number != 1 else []
+    return product(first + sizes + rest)
 
 
 def distribute(term: Term, _: Context, position: int) -> Term:
+    """``a (b + c) = a b + a c``, the sum at a position."""
     (inner,), _rest = _parts(term, Mul, position)
     need(isinstance(inner, Add) and isinstance(term, Mul), "not a product with a sum in it")
     before, after = term.args[:position], term.args[position + 1 :]  # type: ignore[union-attr]
@@ -211,6 +217,7 @@ def distribute(term: Term, _: Context, position: int) -> Term:
 
 
 def take_out(term: Term, _: Context, positions: tuple[tuple[int, ...], ...]) -> Term:
+    """``a b + a c = a (b + c)``, the factors named by their positions in each addend."""
     need(isinstance(term, Add) and len(positions) == len(children(term)), "one choice of factors an addend")
     taken, left = [], []
     for arg, chosen in zip(children(term), positions, strict=True):
@@ -222,6 +229,7 @@ def take_out(term: Term, _: Context, positions: tuple[tuple[int, ...], ...]) -> 
 
 
 def collect(term: Term, _: Context, first: int, second: int) -> Term:
+    """``2 a + 3 a = 5 a`` for two addends that agree but for a rational factor."""
     (left, right), rest = _parts(term, Add, first, second)
     pairs = [_parted(t) for t in (left, right)]
     need(equal(pairs[0][1], pairs[1][1]), "not like terms")
@@ -240,6 +248,7 @@ def _parted(term: Term) -> tuple[Fraction, Term]:
 
 
 def pull(term: Term, _: Context, position: int) -> Term:
+    """``a sum_i b = sum_i a b``; the index is renamed where ``a`` has one of that name."""
     (inner,), rest = _parts(term, Mul, position)
     bind = rename_apart(_sum(inner), frozenset().union(*map(free, rest)))
     args = list(children(term))
@@ -248,6 +257,7 @@ def pull(term: Term, _: Context, position: int) -> Term:
 
 
 def factor(term: Term, _: Context, positions: tuple[int, ...]) -> Term:
+    """``sum_i a b = a sum_i b`` for factors ``a`` that do not depend on ``i``."""
     bind = _sum(term)
     out, inside = _parts(bind.body, Mul, *positions)
     need(all(bind.var.name not in free(t) for t in out), "a factor depends on the summed index")
@@ -255,24 +265,28 @@ def factor(term: Term, _: Context, positions: tuple[int, ...]) -> Term:
 
 
 def exchange(term: Term, _: Context) -> Term:
+    """``sum_i sum_j a = sum_j sum_i a``."""
     outer = _sum(term)
     inner = _sum(rename_apart(_sum(outer.body), frozenset({outer.var.name})))
     return sum_over(inner.var, sum_over(outer.var, inner.body))
 
 
 def sum_of_sum(term: Term, _: Context) -> Term:
+    """``sum_i (a + b) = sum_i a + sum_i b``."""
     bind = _sum(term)
     need(isinstance(bind.body, Add), "the summand is not a sum")
     return Add(tuple(sum_over(bind.var, one) for one in children(bind.body)))
 
 
 def constant_sum(term: Term, _: Context) -> Term:
+    """``sum_{i<n} a = n a`` for ``a`` that does not depend on ``i``."""
     bind = _sum(term)
     need(bind.var.name not in free(bind.body), "the summand depends on the index")
     return Mul((bind.var.domain.size, bind.body))
 
 
 def split_sum(term: Term, _: Context) -> Term:
+    """``sum_c f(c) = sum_r sum_j f((r, j))`` over a product axis."""
     bind = _sum(term)
     domain = bind.var.domain
     need(bool(domain.factors), "not over a product axis")
@@ -287,6 +301,7 @@ def split_sum(term: Term, _: Context) -> Term:
 
 
 def enumerate_sum(term: Term, _: Context) -> Term:
+    """``sum_{i<n} f(i) = f(0) + ... + f(n-1)`` over an axis of fixed size."""
     bind = _sum(term)
     size = bind.var.domain.size
     if not isinstance(size, Num) or bind.var.domain.factors or bind.var.domain.blocks:
@@ -295,6 +310,7 @@ def enumerate_sum(term: Term, _: Context) -> Term:
 
 
 def delta(term: Term, _: Context, position: int) -> Term:
+    """``sum_i [i = e] f(i) = f(e)`` for ``e`` in the range of ``i`` that does not depend on ``i``."""
     bind = _sum(term)
     (bracket,), rest = _parts(bind.body if isinstance(bind.body, Mul) else Mul((bind.body,)), Mul, position)
     if not isinstance(bracket, Cmp) or bracket.op != "eq" or bracket.offset:
@@ -306,6 +322,7 @@ def delta(term: Term, _: Context, position: int) -> Term:
 
 
 def reindex(term: Term, context: Context, name: str, inverse: bool) -> Term:
+    """``sum_i f(i) = sum_i f(pi(i))`` for a bijection ``pi`` of the axis of ``i``."""
     bind = _sum(term)
     need(name in context.bijections, "no such bijection")
     need(domain_key(context.bijections[name]) == domain_key(bind.var.domain), "a bijection of another axis")
@@ -316,27 +333,32 @@ def reindex(term: Term, context: Context, name: str, inverse: bool) -> Term:
 
 
 def exp_of_sum(term: Term, _: Context) -> Term:
+    """``exp(a + b) = exp(a) exp(b)``."""
     inner = _function(term, "exp")
     need(isinstance(inner, Add), "the exponent is not a sum")
     return Mul(tuple(Apply("exp", one) for one in children(inner)))
 
 
 def exp_product(term: Term, _: Context, first: int, second: int) -> Term:
+    """``exp(a) exp(b) = exp(a + b)``."""
     pair, rest = _parts(term, Mul, first, second)
     return product([*rest, Apply("exp", Add(tuple(_function(one, "exp") for one in pair)))])
 
 
 def inverse_of_exp(term: Term, _: Context) -> Term:
+    """``1/exp(a) = exp(-a)``."""
     return Apply("exp", Mul((Num(Fraction(-1)), _function(_function(term, "inv"), "exp"))))
 
 
 def inverse_of_product(term: Term, _: Context) -> Term:
+    """``1/(a b) = (1/a) (1/b)``."""
     inner = _function(term, "inv")
     need(isinstance(inner, Mul), "not the inverse of a product")
     return Mul(tuple(Apply("inv", one) for one in children(inner)))
 
 
 def cancel(term: Term, context: Context, value: int, inverse: int, given: tuple[Any, ...] = ()) -> Term:
+    """``a (1/a) = 1`` for ``a`` that is certainly positive, perhaps by assumptions ``given``."""
     (number, over), rest = _parts(term, Mul, value, inverse)
     need(equal(number, _function(over, "inv")), "the factors are not inverse to each other")
     known = frozenset(key(hypothesis(context, *one)) for one in given)
@@ -402,12 +424,14 @@ def _holds(term: Term) -> bool:
 
 
 def idempotent(term: Term, context: Context, first: int, second: int) -> Term:
+    """``[P] [P] = [P]``."""
     (left, right), rest = _parts(term, Mul, first, second)
     need(is_bracket(left, context) and equal(left, right), "not the same bracket twice")
     return product([left, *rest])
 
 
 def guard(term: Term, context: Context, bracket: int, where: tuple[int, ...]) -> Term:
+    """``[P] f([P]) = [P] f(1)``: where the first is 0, both sides are 0."""
     (known,), _rest = _parts(term, Mul, bracket)
     need(bool(where) and where[0] != bracket, "a bracket does not guard itself")
     _unbound(term, where, known)
@@ -416,6 +440,7 @@ def guard(term: Term, context: Context, bracket: int, where: tuple[int, ...]) ->
 
 
 def spread(term: Term, context: Context, bracket: int, where: tuple[int, ...]) -> Term:
+    """``[P] f(a) = [P] f([P] a)``: where the bracket is 0, both sides are 0."""
     (known,), _rest = _parts(term, Mul, bracket)
     need(bool(where) and where[0] != bracket, "a bracket does not guard itself")
     _unbound(term, where, known)
@@ -430,11 +455,13 @@ def _unbound(term: Term, path: tuple[int, ...], known: Term) -> None:
 
 
 def chain(term: Term, _: Context, first: int, second: int) -> Term:
+    """``[a <= b] [b <= c]`` may take ``[a <= c]`` along."""
     (left, right), rest = _parts(term, Mul, first, second)
     return product([left, right, _composed(left, right), *rest])
 
 
 def unchain(term: Term, _: Context, first: int, second: int, third: int) -> Term:
+    """``[a <= b] [b <= c] [a <= c]`` may drop the last."""
     (left, right, implied), rest = _parts(term, Mul, first, second, third)
     need(equal(_composed(left, right), implied), "the bracket is not implied")
     return product([left, right, *rest])
@@ -448,6 +475,7 @@ def _composed(left: Term, right: Term) -> Cmp:
 
 
 def compare(term: Term, _: Context) -> Term:
+    """The value of a bracket that its positions decide, or the same bracket on their parts."""
     if not isinstance(term, Cmp):
         raise TermError("not a bracket")
     if _holds(term):
@@ -465,51 +493,12 @@ def compare(term: Term, _: Context) -> Term:
             raise TermError("the bracket stays open")
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A law: its name, the law as LaTeX, the reason a reader is given, and the function that applies it.
-
-    ``silent`` rules change nothing that a reader would see as a step.
-    """
-
-    name: str
-    law: str
-    reason: str
-    apply: Callable[..., Term]
-    silent: bool = False
-
-
-_SUM = r"\textstyle\sum"
-RULES: dict[str, Rule] = {
-    rule.name: rule
+#: every rule by its name; `mha_sym.proof.cards` says of each what it means
+RULES: dict[str, Callable[..., Term]] = {
+    rule.__name__: rule
     for rule in (
-        Rule("unfold", r"x_i := \text{its definition}", "definition", unfold),
-        Rule("table", r"c_{3} = \text{its value}", "value of the constant", table),
-        Rule("lemma", r"a_i = b_i \text{ proved before}", "shown above", lemma),
-        Rule("arithmetic", r"(ab)c = abc,\ 2\cdot 3 = 6,\ 0\,a = 0", "arithmetic", arithmetic, True),
-        Rule("distribute", r"a(b + c) = ab + ac", "distributive law", distribute),
-        Rule("take_out", r"ab + ac = a(b + c)", "common factor", take_out),
-        Rule("collect", r"2a + 3a = 5a", "like terms", collect),
-        Rule("pull", rf"a {_SUM}_i b_i = {_SUM}_i a b_i", "factor moved into the sum", pull, True),
-        Rule("factor", rf"{_SUM}_i a b_i = a {_SUM}_i b_i", "factor that does not depend on the index", factor),
-        Rule("exchange", rf"{_SUM}_i {_SUM}_j = {_SUM}_j {_SUM}_i", "order of summation", exchange, True),
-        Rule("sum_of_sum", rf"{_SUM}_i (a_i + b_i) = {_SUM}_i a_i + {_SUM}_i b_i", "sum of sums", sum_of_sum),
-        Rule("constant_sum", rf"{_SUM}_{{i<n}} a = n a", "sum of a constant", constant_sum),
-        Rule("split_sum", rf"{_SUM}_{{c}} f(c) = {_SUM}_r {_SUM}_j f(r d + j)",
-             "sum over a product axis as a double sum", split_sum),
-        Rule("enumerate_sum", rf"{_SUM}_{{i<2}} a_i = a_0 + a_1", "sum written out", enumerate_sum),
-        Rule("delta", rf"{_SUM}_i [i = e]\, f(i) = f(e)", "only one term is not zero", delta),
-        Rule("reindex", rf"{_SUM}_i f(i) = {_SUM}_i f(\pi(i))", "renumbering along a bijection", reindex),
-        Rule("exp_of_sum", r"e^{a + b} = e^a e^b", "exponential of a sum", exp_of_sum),
-        Rule("exp_product", r"e^a e^b = e^{a + b}", "exponential of a sum", exp_product),
-        Rule("inverse_of_exp", r"1/e^a = e^{-a}", "inverse of an exponential", inverse_of_exp),
-        Rule("inverse_of_product", r"1/(ab) = (1/a)(1/b)", "inverse of a product", inverse_of_product),
-        Rule("cancel", r"a \cdot 1/a = 1 \text{ for } a > 0", "a positive factor cancels", cancel),
-        Rule("idempotent", r"[P][P] = [P]", "a bracket is 0 or 1", idempotent),
-        Rule("guard", r"[P]\, f([P]) = [P]\, f(1)", "where the bracket is 1", guard),
-        Rule("spread", r"[P]\, f(a) = [P]\, f([P]\, a)", "where the bracket is 1", spread, True),
-        Rule("chain", r"[a \le b][b \le c] = [a \le b][b \le c][a \le c]", "order is transitive", chain),
-        Rule("unchain", r"[a \le b][b \le c][a \le c] = [a \le b][b \le c]", "order is transitive", unchain),
-        Rule("compare", r"[i \le i] = 1,\ [0 = 1] = 0", "value of the bracket", compare),
+        unfold, table, lemma, arithmetic, distribute, take_out, collect, pull, factor, exchange, sum_of_sum,
+        constant_sum, split_sum, enumerate_sum, delta, reindex, exp_of_sum, exp_product, inverse_of_exp,
+        inverse_of_product, cancel, idempotent, guard, spread, chain, unchain, compare,
     )
 }  # fmt: skip

@@ -116,8 +116,8 @@ class Outcome:
     """What is known of one claim or control.
 
     ``certificates`` holds one `mha_sym.proof.checker.Certificate` a goal, each replayed by the checker in
-    ``context``; ``reasons`` says in words why a name may be opened; ``detail`` says of an undecided claim where its normal forms part; ``rechecked`` names the
-    sizes at which the explicit SymPy forms agreed.
+    ``context``; ``reasons`` says in words why a name may be opened; ``detail`` says of an undecided claim
+    where its normal forms part; ``rechecked`` names the sizes at which the explicit SymPy forms agreed.
     """
 
     claim: Claim

@@ -147,9 +147,7 @@ class _Facts:
         assumed = tuple(p for p in positive if set(all_inputs([p])) & set(all_inputs(sides)))
         nodes = [node for expr in (*sides, *assumed) for node in walk(expr)]
         axes = frozenset(axis.size for node in nodes for axis in _axes(node))
-        symbols = set().union(*(size.free_symbols for size in axes))
-        symbols |= {symbol for node in nodes if isinstance(node, Scalar) for symbol in node.value.free_symbols}
-        least = dict.fromkeys((symbol.name for symbol in symbols), 1)
+        least = dict.fromkeys(_size_names((*sides, *assumed)), 1)
         for node in nodes:
             if isinstance(node, Permute):  # on two positions a permutation is its own inverse
                 _at_least(least, node.perm.axis, 3)
@@ -187,6 +185,16 @@ def _axes(node: Expr) -> Iterator[Axis]:
     yield from node.axes
     if isinstance(node, Stack | Concat | Total):
         yield node.index.axis
+
+
+def _size_names(exprs: Iterable[Expr]) -> set[str]:
+    """The size symbols of some expressions, by name."""
+    found: set[sympy.Symbol] = set()
+    for node in (node for expr in exprs for node in walk(expr)):
+        found.update(*(axis.size.free_symbols for axis in _axes(node)))
+        if isinstance(node, Scalar):
+            found |= node.value.free_symbols
+    return {symbol.name for symbol in found}
 
 
 def _at_least(least: dict[str, int], axis: Axis, number: int) -> None:
@@ -248,7 +256,8 @@ class _Case:
 
     def _evaluate(self, exprs: list[Expr]) -> list[Array]:
         return evaluate_all(
-            exprs, {name: self.arrays[name] for name in all_inputs(exprs)}, sizes=self.sizes, permutations=self.orders,
+            exprs, {name: self.arrays[name] for name in all_inputs(exprs)},
+            sizes={name: self.sizes[name] for name in _size_names(exprs)}, permutations=self.orders,
             functions={name: self._function(name) for name in self.facts.functions}, exact=self.graph,
             masked_rows="zero",  # what the prover's 1/0 = 0 says
         )  # fmt: skip
