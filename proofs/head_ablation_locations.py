@@ -16,7 +16,7 @@ from mha_sym.attention.forms import Options, Stages, combined
 from mha_sym.attention.variants import edited, keep_mask, position, some_key_kept
 from mha_sym.axes import Axis, axis, blocks
 from mha_sym.count import number, parameter_expr
-from mha_sym.expr import Blocks, Expr, Input, Join, Map, Reduce, Rename, Repeat, Select, Split, Stack, as_expr
+from mha_sym.expr import Block, Blocks, Expr, Input, Join, Map, Reduce, Rename, Repeat, Select, Split, Stack, as_expr
 from mha_sym.library import run
 from mha_sym.pattern import einsum
 from mha_sym.proof.theorem import Claim, Control, Theorem
@@ -123,6 +123,13 @@ def all_heads(few: Weights, more: Weights) -> Weights:
 
 many, many_biased = all_heads(w, pruned_weights(False)), all_heads(biased, pruned_weights(True))
 whole, whole_biased = combined(big, x, many, masks), combined(big, x, many_biased, masks)
+
+
+def kept(stage: Expr) -> Expr:
+    """A stage of the wide layer, in the heads that stay."""
+    return Block(Rename(stage, both, blocks(stay, go)), blocks(stay, go), 0)
+
+
 on_and_off = end_to_end(Repeat(as_expr(1), (stay,)), Repeat(as_expr(0), (go,)))
 pruned = edited(big, whole_biased, many_biased, masks, z=whole_biased.z * on_and_off)
 m, d_k, d_v, h, p = d.m.size, d.k.size, d.v.size, stay.size, go.size
@@ -170,6 +177,11 @@ THEOREM = Theorem(
         ),
         Claim("zero_Q", head_left("q"), head_of(average), "With Q^(r) zero, it returns the same plain average."),
         Claim("zero_K", head_left("k"), head_of(average), "With K^(r) zero, it returns the same plain average."),
+        Claim("kept_Q", kept(whole_biased.q), biased_layer.q, "The heads that stay have the same queries,"),
+        Claim("kept_K", kept(whole_biased.k), biased_layer.k, "keys,"),
+        Claim("kept_V", kept(whole_biased.v), biased_layer.v, "values,"),
+        Claim("kept_weights", kept(whole_biased.weights), biased_layer.weights, "weights"),
+        Claim("kept_Z", kept(whole_biased.z), biased_layer.z, "and outputs as if there were no others."),
         Claim(
             "pruning", pruned.y, biased_layer.y,
             "The layer of h + p heads with p of them gated away is the layer of the h heads that stay.",

@@ -6,10 +6,11 @@ bijections they rest on, and `goals`, which states a claim entry by entry.  Prov
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from itertools import product as pairs
 from typing import Any
 
@@ -90,17 +91,47 @@ def domain(axis: Axis) -> Domain:
     return Domain(letter, size_term(axis.size), tuple(map(domain, axis.factors)), tuple(map(domain, axis.blocks)))
 
 
-def _new_var(axis: Axis, taken: set[str]) -> Var:
-    letters = LETTERS.get(axis.name, (axis.name if axis.is_plain else "c",))
+def _new_var(axis: Axis, taken: set[str], first: str = "") -> Var:
+    letters = (first, *LETTERS.get(axis.name, (axis.name if axis.is_plain else "c",)))
     for letter in letters:
-        if letter not in taken:
+        if letter and letter not in taken:
             return Var(letter, domain(axis))
-    return terms.fresh_var(Var(letters[0], domain(axis)), taken)
+    return terms.fresh_var(Var(letters[1], domain(axis)), taken)
 
 
-def _named_var(name: str, axis: Axis, taken: set[str]) -> Var:
-    var = Var(name, domain(axis))
-    return terms.fresh_var(var, taken) if name in taken else var
+@dataclass(frozen=True)
+class _Opened:
+    """A position taken apart as far as its blocks: the blocks it lies in, and the positions inside, with axes."""
+
+    blocks: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    parts: tuple[terms.Index, ...]
+    build: Callable[[Sequence[terms.Index]], terms.Index]
+
+
+def _opened(axis: Axis, index: terms.Index) -> _Opened:
+    if not _has_blocks(axis):
+        return _Opened((), (axis,), (index,), lambda parts: parts[0])
+    if axis.blocks:
+        if not isinstance(index, Inj):
+            raise AxisProblem(f"a position of {axis.name!r} must lie in a known block")
+        number = index.number
+        inner = _opened(axis.blocks[number], index.index)
+        return _Opened(
+            (axis.blocks[number].name, *inner.blocks), inner.axes, inner.parts,
+            lambda parts: Inj(inner.build(parts), domain(axis), number),
+        )
+    every = [_opened(one, terms.part(index, domain(axis), n)) for n, one in enumerate(axis.factors)]
+    ends = list(accumulate(len(one.axes) for one in every))
+
+    def build(parts: Sequence[terms.Index]) -> terms.Index:
+        pieces = zip(every, [0, *ends], ends, strict=False)
+        return terms.join(domain(axis), tuple(one.build(parts[start:end]) for one, start, end in pieces))
+
+    return _Opened(
+        tuple(b for one in every for b in one.blocks), tuple(a for one in every for a in one.axes),
+        tuple(p for one in every for p in one.parts), build,
+    )  # fmt: skip
 
 
 def _has_blocks(axis: Axis) -> bool:
@@ -277,22 +308,26 @@ class Meaning:
         return self.at(expr.arg, {**places, expr.axis_.name: place}, heads)
 
     def _named(self, expr: Named, places: Places, heads: Heads) -> Term:
+        """An entry of a defined tensor; where an axis is a concatenation, of the tensor that it is in one block."""
         used = _free_heads(expr.arg)
-        if any(map(_has_blocks, (*expr.axes, *(i.axis for i in used)))):
-            return self.at(expr.arg, places, heads)
-        name = expr.name
+        opened = [_opened(i.axis, heads[i]) for i in used] + [_opened(a, places[a.name]) for a in expr.axes]
+        name = expr.name + "".join(f".{block}" for one in opened for block in one.blocks)
         while name in self.given or self.named.setdefault(name, expr) != expr:
             name += "'"
         if name not in self.definitions:
-            params: dict[HeadIndex, terms.Index] = {}
-            for index in used:
-                params[index] = _named_var(index.name, index.axis, _names(params))
-            inner: dict[str, terms.Index] = {}
-            for one in expr.axes:
-                inner[one.name] = _new_var(one, _names(inner, params))
-            every = tuple(v for v in (*params.values(), *inner.values()) if isinstance(v, Var))
-            self.definitions[name] = Definition(every, self.at(expr.arg, inner, params))
-        return Entry(name, (*(heads[i] for i in used), *(places[a.name] for a in expr.axes)))
+            names = [i.name for i in used] + [""] * len(expr.axes)
+            params: list[Var] = []
+            made: list[terms.Index] = []
+            for one, called in zip(opened, names, strict=True):
+                inner: list[terms.Index] = []
+                for axis in one.axes:
+                    inner.append(_new_var(axis, {v.name for v in params}, called if not one.blocks else ""))
+                    params.append(inner[-1])  # type: ignore[arg-type]
+                made.append(one.build(inner))
+            at_heads = dict(zip(used, made, strict=False))
+            at_places = {a.name: index for a, index in zip(expr.axes, made[len(used) :], strict=True)}
+            self.definitions[name] = Definition(tuple(params), self.at(expr.arg, at_places, at_heads))
+        return Entry(name, tuple(index for one in opened for index in one.parts))
 
     def _given(self, name: str, what: Any) -> None:
         """Remember what a name of an input, a table or a bijection stands for.
