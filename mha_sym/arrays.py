@@ -161,10 +161,11 @@ def _check(fact: _Fact, known: Mapping[str, int], source: Mapping[str, str]) -> 
     if value == fact.value:
         return
     names = sorted(s.name for s in fact.size.free_symbols)
-    because = ", ".join(f"{n} = {known[n]} by {source[n]}" for n in names)
+    because = ", ".join(f"{n} = {known[n]} by {source[n]}" for n in names) or "the expression fixes it"
     raise DataProblem(
         f"{fact} has {fact.value} positions, not {value}",
-        expected=f"{fact.size} = {value}" + (f", since {because}" if because else ""), got=str(fact.value),
+        expected=f"{fact.size} = {value}, since {because}" if len(names) > 1 else because,
+        got=str(fact.value),
     )
 
 
@@ -305,8 +306,9 @@ def _boolean(node: Input, array: Array, backend: Backend) -> Array:
     if is_traced(array):
         return backend.wrap(array).astype(backend.dtype)
     values = backend.to_numpy(array)
-    ones = np.asarray(values == 1, bool)  # not astype(bool): an exact zero may count as true
-    other = ~((values == 0) | (values == 1))
+    zero, one = (backend.constant(np.asarray(n)) if dtype_kind(array) == "object" else n for n in (0, 1))
+    ones = np.asarray(values == one, bool)  # not astype(bool): an exact zero may count as true
+    other = ~(ones | np.asarray(values == zero, bool))
     _refuse_first(node, other, values, "other values than 0 and 1", "a mask of what is kept is 0 or 1")
     return backend.constant(ones)
 

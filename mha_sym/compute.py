@@ -18,7 +18,7 @@ from mha_sym.arrays import check_permutation, size_value, substituted, whole
 from mha_sym.axes import Axis, Index
 from mha_sym.backends import Array, Backend, is_traced
 from mha_sym.contraction import Operand, contract
-from mha_sym.errors import DataProblem, show_axes
+from mha_sym.errors import DataProblem, NoValue, show_axes
 from mha_sym.expr import (
     Block,
     Blocks,
@@ -71,7 +71,7 @@ class Run:
     functions: Mapping[str, Callable[..., Array]]
     masked_rows: MaskedRows
     plan: Plan
-    memo: dict[tuple[int, ...], Array] = field(default_factory=dict)
+    memo: dict[tuple[int, ...], Value] = field(default_factory=dict)
 
     def free_positions(self, roots: Iterable[Expr], given: Mapping[str, int]) -> dict[Index, int]:
         """The positions of the indices that no root binds."""
@@ -92,19 +92,26 @@ class Run:
     def take(self, node: Expr, env: Env) -> Value:
         """The value of a node; computed at most once for each position of its free indices."""
         number = self.plan.number[id(node)]
+        once = number in self.plan.once
         key = (number, *(env[index] for index in self.plan.free[number]))
         if key in self.memo:
-            return Value(self.memo[key], False)
+            return self.memo.pop(key) if once else self.memo[key]
         made_by = self.plan.nodes[number]
         handler = HANDLERS.get(type(made_by))
         if handler is None:
             raise NotImplementedError(f"evaluate has no entry for the node {type(made_by).__name__}")
-        value = handler(made_by, self, env)
-        array = self.backend.wrap(value.array)
-        if number in self.plan.once:
-            return Value(array, value.owned)
-        self.memo[key] = array
-        return Value(array, False)
+        array, owned = handler(made_by, self, env)
+        value = Value(self.backend.wrap(array), owned and once)
+        if not once:
+            self.memo[key] = value
+        return value
+
+    def prepare(self, env: Env) -> None:
+        """Compute all that depends on no other index, leaves first: a deep expression needs no deep recursion."""
+        for number, free in enumerate(self.plan.free):
+            if all(index in env for index in free):
+                node = self.plan.nodes[number]
+                self.memo[(number, *(env[index] for index in free))] = self.take(node, env)
 
     def size(self, axis: Axis) -> int:
         """The number of positions of an axis."""
@@ -204,7 +211,7 @@ def _refuse_zero(node: Map, run: Run, array: Array) -> None:
         return  # exact elements refuse it themselves; nothing is known of traced ones
     zero = np.argwhere(~run.backend.to_numpy(run.backend.truth(array)))
     if len(zero):
-        raise DataProblem("the inverse of 0 is asked for", where=f"inv at {_place(node.axes, zero[0])}")
+        raise NoValue("the inverse of 0 is asked for", where=f"inv at {_place(node.axes, zero[0])}")
 
 
 def _contract(node: Contract, run: Run, env: Env) -> Value:
@@ -232,9 +239,9 @@ def _softmax(node: Softmax, run: Run, env: Env) -> Value:
         keep = run.backend.truth(_aligned(run.take(node.keep, env).array, node.keep.axes, node.axes))
     done = run.backend.softmax(value.array, _dims(node, node.over), keep, into=value.owned)
     if done.wild is not None and done.wild.any():
-        raise DataProblem("scores are no finite numbers", where="softmax", got=_rows(node, done.wild))
+        raise NoValue("scores are no finite numbers", where="softmax", got=_rows(node, done.wild))
     if done.dead is not None and done.dead.any() and run.masked_rows == "refuse":
-        raise DataProblem(
+        raise NoValue(
             "a row keeps no key", where="softmax over " + ", ".join(a.name for a in node.over),
             expected="at least one key kept in every row; without one the specification has no value (0/0)",
             got=_rows(node, done.dead), axes=[show_axes(node.axes)],

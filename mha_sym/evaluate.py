@@ -79,6 +79,7 @@ def evaluate_all(
         plan=plan,
     )
     env = run.free_positions(roots, indices or {})
+    run.prepare(env)
     values = [backend.result(run.take(root, env).array, list(run.arrays.values())) for root in roots]
     return dict(zip(exprs, values, strict=True)) if isinstance(exprs, Mapping) else values
 

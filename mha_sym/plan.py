@@ -25,7 +25,7 @@ class Plan:
         inputs: the inputs by name.
         sizes: the names of all size symbols.
         nodes: for each number, the node that makes the value.
-        number: the number of a node's value, by ``id`` of the node; for the nodes in ``nodes``, their children and the
+        number: the number of a node's value, by ``id`` of the node; has the ``nodes``, their children, and the
             expressions themselves.
         free: for each number, the indices that the value depends on.
         once: the numbers of values each of which is read exactly once: by one parent, which has the same free indices
@@ -70,7 +70,8 @@ def plan_of(roots: Sequence[Expr]) -> Plan:
 @lru_cache(maxsize=256)
 def _planned(key: _Roots) -> Plan:
     found = graph(key.roots)
-    number = {id(root): n for root, n in zip(key.roots, found.roots, strict=True)}
+    number = {id(vertex.node): vertex.number for vertex in found.vertices}
+    number |= {id(root): n for root, n in zip(key.roots, found.roots, strict=True)}
     readers: list[list[frozenset[Index]]] = [[] for _ in found.vertices]
     for vertex in found.vertices:
         for child, n in zip(vertex.node.children, vertex.children, strict=True):
