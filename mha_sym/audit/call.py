@@ -94,13 +94,19 @@ def _bound(impl: Implementation, given: Mapping[str, Any]) -> Callable[[], Any]:
 
 
 def _without_gradients(impl: Implementation, work: Callable[[], Any]) -> Callable[[], Any]:
+    """The same call as torch makes it for inference, on one thread: these arrays are small."""
     if impl.framework != "torch":
         return work
     torch = import_torch()
 
     def inside() -> Any:
-        with torch.no_grad():
-            return work()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with torch.no_grad():
+                return work()
+        finally:
+            torch.set_num_threads(threads)
 
     return inside
 
@@ -143,7 +149,10 @@ def _named(impl: Implementation, result: Any) -> dict[str, Any]:
             f"{impl.title} returns {_described(result)} where {expected} was expected",
             hint="say in Implementation(returns=('y', 'weights')) what the parts are, or return a dict of stages",
         )
-    return dict(zip(impl.returns, parts, strict=True))
+    named = dict(zip(impl.returns, parts, strict=True))
+    if named.get("y", result) is None:
+        raise TargetProblem(f"{impl.title} returns nothing (None) as y", expected="an array")
+    return named
 
 
 def _described(result: Any) -> str:

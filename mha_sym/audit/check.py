@@ -254,9 +254,10 @@ def _conventions(impl: Implementation, cases: Sequence[Case]) -> tuple[Conventio
     weights = "its weights" if impl.weights is not None else by
     masks = [word for word in ("mask", "keep", "drop", "key_keep", "key_drop", "causal") if word in impl.arguments]
     scale = "1/sqrt(d_k)" if impl.scale is None else str(impl.scale)
+    combined = impl.layout == find_layout("combined")
     heads = "drawn" if impl.heads is None else str(impl.heads)
     found = [
-        ("layout", f"{impl.how_stored.name}: {impl.how_stored.words}", by),
+        ("layout", f"{impl.how_stored.name}: {impl.how_stored.words}", "by default" if combined else by),
         ("heads", heads, by),
         ("bias", ", ".join(f"b_{letter.upper()}" for letter in impl.biases) or "none", weights),
         ("batch_first", "yes, (b, t, m)" if impl.batch_first else "no, (t, b, m)", "by default"),

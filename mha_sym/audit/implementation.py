@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from mha_sym.attention.layouts import CANONICAL, Layout, find_layout
+from mha_sym.audit.precision import roundoff
 from mha_sym.errors import TargetProblem
 
 #: what an implementation may take besides stored weights by name: word, order of axes, meaning
@@ -129,6 +130,10 @@ class Implementation:
         _known("returns", self.returns, STAGES, self.title)
         _known("axes", self.axes, (*TAKES, *STAGES), self.title)
         _known("tied", self.tied or (), ("d_v", "d_model"), self.title)
+        _orders(self)
+        roundoff(self.dtype)
+        if self.dtype == "bfloat16" and self.framework != "torch":
+            raise TargetProblem("NumPy has no bfloat16", where=self.title, hint="say framework='torch'")
         if not set(self.arguments) & {"x", "x_q"}:
             raise TargetProblem(
                 f"{self.title} takes no input",
@@ -197,6 +202,21 @@ def _positive(impl: Implementation) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise TargetProblem(
                 f"{name} cannot be {value!r}", where=impl.title, expected=f"a whole number {letter} of at least 1"
+            )
+
+
+def _orders(impl: Implementation) -> None:
+    """Refuse an order of axes with letters that the argument or stage does not have."""
+    for word, order in impl.axes.items():
+        standard = STAGES.get(word) or TAKES[word][0]
+        have, known = (re.findall(r"\w+", text) for text in (order, standard))
+        mask = word in ("mask", "keep", "drop")
+        allowed = {"b", "h", "t", "s"} if mask else set(known)
+        needed = {"t", "s"} if mask else set(known)
+        letters = [letter for letter in have if letter != "1"]
+        if not standard or not needed <= set(letters) <= allowed or len(letters) != len(set(letters)):
+            raise TargetProblem(
+                f"{order!r} is no order of the axes of {word}", where=impl.title, expected=standard or "no axes"
             )
 
 

@@ -154,7 +154,8 @@ class CheckReport:
     def _headline(self) -> str:
         draws, cases = len(self.compared), len({one.case for one in self.compared})
         if self.verdict == "agree":
-            return f"AGREES      {self.target}: within the bound in {draws} comparisons over {cases} ways of calling"
+            ways = f"{cases} ways of calling" if cases > 1 else "one way of calling"
+            return f"AGREES      {self.target}: within the bound in {draws} comparisons over {ways}"
         if self.verdict == "error":
             return f"COULD NOT BE CHECKED   {self.target}"
         wrong = self.first_wrong

@@ -27,7 +27,7 @@ from mha_sym.expr import Compare, Expr, Input
 from mha_sym.pattern import repeat
 
 #: the theorem that proves, for all sizes, what the combined form computes: the separate heads, stage by stage
-BACKED_BY = "combined_eq_separate"
+BACKED_BY = "combined_layer_eq_separate_layer"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,129 @@
+"""Layouts against slices written by hand, and the sizes that shapes fix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mha_sym.arrays import size_value
+from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, Row, find_layout
+from mha_sym.errors import DataProblem, Problem
+from mha_sym.evaluate import evaluate
+from mha_sym.expr import inputs
+
+SIZES = {"d_model": 11, "h": 3, "d_k": 4, "d_v": 5, "d_key": 7, "d_value": 13}
+
+
+def stored(layout: Layout, sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    """Random parameters of the shapes that the layout states."""
+    rng = np.random.default_rng(3)
+    named = layout.parameters(layout.dims(), "qkvo")
+    return {name: rng.normal(size=[size_value(a, sizes) for a in one.axes]) for name, one in named.items()}
+
+
+def canonical(layout: Layout, arrays: dict[str, np.ndarray], sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    found = {}
+    for name, expr in layout.weights(layout.dims(), "qkvo").items().items():
+        read = {one.name: arrays[one.name] for one in inputs(expr)}
+        known = {s.name: sizes[s.name] for one in inputs(expr) for a in one.axes for s in a.size.free_symbols}
+        found[name] = evaluate(expr, read, sizes=known)
+    return found
+
+
+def head(w: dict[str, np.ndarray], r: int, name: str, width: int) -> np.ndarray:
+    """Head r of a canonical weight: columns, or rows of W_O."""
+    block = slice(r * width, (r + 1) * width)
+    return w[name][block] if name == "w_o" else w[name][..., block]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_stored_number_lies_at_exactly_one_canonical_place(name: str) -> None:
+    layout = LAYOUTS[name]
+    sizes = {**SIZES, **({"d_v": SIZES["d_k"]} if layout.same else {})}
+    arrays = stored(layout, sizes)
+    found = np.concatenate([value.ravel() for value in canonical(layout, arrays, sizes).values()])
+    assert sorted(found) == sorted(np.concatenate([value.ravel() for value in arrays.values()]))
+
+
+def test_torch_packed_against_slices() -> None:
+    layout, h, k = LAYOUTS["torch_packed"], 3, 4
+    sizes = {**SIZES, "d_v": k}
+    arrays = stored(layout, sizes)
+    w = canonical(layout, arrays, sizes)
+    packed, bias = arrays["in_proj_weight"], arrays["in_proj_bias"]
+    for place, name in enumerate("qkv"):
+        for r in range(h):
+            rows = slice(place * h * k + r * k, place * h * k + (r + 1) * k)
+            np.testing.assert_array_equal(head(w, r, f"w_{name}", k), packed[rows].T)
+            np.testing.assert_array_equal(head(w, r, f"b_{name}", k), bias[rows])
+    np.testing.assert_array_equal(w["w_o"], arrays["out_proj.weight"].T)
+
+
+def test_linear_and_separate_against_slices() -> None:
+    for name in ("linear", "separate"):
+        layout = LAYOUTS[name]
+        arrays = stored(layout, SIZES)
+        w = canonical(layout, arrays, SIZES)
+        for r in range(3):
+            for target, width in (("w_q", 4), ("w_k", 4), ("w_v", 5), ("w_o", 5)):
+                own = arrays[target]
+                block = slice(r * width, (r + 1) * width)
+                linear = own[:, block].T if target == "w_o" else own[block].T
+                np.testing.assert_array_equal(head(w, r, target, width), linear if name == "linear" else own[r])
+
+
+def test_a_new_layout_is_one_row_a_weight() -> None:
+    """GPT-2 style: (in, out), q, k and v packed by head."""
+    rows = {f"w_{x}": f"c_attn: m (h three k) -> three m (h k) [{n}]" for n, x in enumerate("qkv")}
+    layout = Layout("by_head", "packed head by head", {**rows, "w_o": "c_proj: (h v) m -> (h v) m"}, same={"v": "k"})
+    sizes = {**SIZES, "d_v": 4}
+    arrays = {"c_attn": np.arange(11 * 36.0).reshape(11, 36), "c_proj": np.ones((12, 11))}
+    w = {
+        name: evaluate(expr, {i.name: arrays[i.name] for i in inputs(expr)}, sizes={"h": 3})
+        for name, expr in layout.weights(layout.dims(), "").items().items()
+    }
+    np.testing.assert_array_equal(w["w_k"][:, 4:8], arrays["c_attn"][:, 12 + 4 : 12 + 8])
+    assert layout.sizes(arrays, {"h": 3}) == {name: sizes[name] for name in ("h", "d_model", "d_k")}
+
+
+def test_rows_name_every_canonical_weight() -> None:
+    for layout in LAYOUTS.values():
+        assert set(layout.rows) == set(CANONICAL)
+        for target in layout.rows:
+            assert Row.read(str(layout.row(target))) == layout.row(target)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "known", "message"),
+    [
+        ({"w_q": (6, 5), "w_k": (6, 5), "w_o": (5, 6)}, {"h": 3}, "weight 'w_v' is missing"),
+        ({"w_q": (6, 5), "w_k": (6, 5), "w_v": (6, 5), "w_o": (5, 6), "g": (1,)}, {"h": 3}, "weight 'g' has no place"),
+        ({"w_q": (7, 5), "w_k": (7, 5), "w_v": (6, 5), "w_o": (5, 6)}, {"h": 3}, "axis '(h k)' of w_q has 7"),
+        ({"w_q": (6, 5), "w_k": (6, 5), "w_v": (6, 5), "w_o": (4, 6)}, {"h": 3}, "axis 'm' of w_"),
+        ({"w_q": (6, 5), "w_k": (6, 5), "w_v": (6, 5), "w_o": (5, 6)}, {}, "cannot be told apart"),
+        ({"w_q": (6,), "w_k": (6, 5), "w_v": (6, 5), "w_o": (5, 6)}, {"h": 3}, "'w_q' has 1 axes, not 2"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_told(
+    arrays: dict[str, tuple[int, ...]], known: dict[str, int], message: str
+) -> None:
+    with pytest.raises(DataProblem) as raised:
+        LAYOUTS["linear"].sizes({name: np.ones(shape) for name, shape in arrays.items()}, known)
+    assert message in str(raised.value)
+
+
+def test_an_unknown_layout_names_the_closest() -> None:
+    with pytest.raises(Problem) as raised:
+        find_layout("torch_pack")
+    assert raised.value.hint == "did you mean torch_packed or torch_separate?"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [("in_proj_weight m -> m", "cannot be read"), ("w: m (h u) -> m (h u)", "no letter 'u' in layouts")],
+)
+def test_a_row_that_means_nothing_is_refused(row: str, message: str) -> None:
+    with pytest.raises(Problem) as raised:
+        layout = Layout("mine", "", {"w_q": row})
+        layout.weights(layout.dims(), "")
+    assert message in str(raised.value)
