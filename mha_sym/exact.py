@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from mha_sym.backends import Array, Backend, SoftmaxResult
-from mha_sym.errors import DataProblem
+from mha_sym.errors import DataProblem, NoValue
 
 
 class Elements(Protocol):
@@ -37,7 +37,7 @@ class Elements(Protocol):
         """``1/x``."""
 
     def number(self, value: sympy.Expr) -> Any:
-        """The element of a number made of rationals and rational powers of integers."""
+        """The element of a number: sums and products of rationals and their roots, such as ``sqrt(2)/2``."""
 
 
 class Rationals:
@@ -60,7 +60,7 @@ class Rationals:
     def inverse(self, x: Fraction) -> Fraction:
         """``1/x``."""
         if x == 0:
-            raise DataProblem("the inverse of 0 is asked for", where="exact elements")
+            raise NoValue("the inverse of 0 is asked for", where="exact elements")
         return 1 / x
 
     def number(self, value: sympy.Expr) -> Fraction:
