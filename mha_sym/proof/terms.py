@@ -343,15 +343,16 @@ def subst_index(index: Index, new: Mapping[str, Index]) -> Index:
 
 def subst(term: Term, new: Mapping[str, Index]) -> Term:
     """The term with free variables replaced; a bound variable that would capture is renamed."""
-    new = {name: index for name, index in new.items() if name in free(term)}
-    if not new:
-        return term
     match term:
         case Entry(name, at):
             return Entry(name, tuple(subst_index(i, new) for i in at))
         case Cmp(op, left, right, offset):
             return Cmp(op, subst_index(left, new), subst_index(right, new), offset)
         case Bind(op, var, body):
+            known = free(term)
+            new = {name: index for name, index in new.items() if name in known}
+            if not new:
+                return term
             taken = {name for index in new.values() for name in index_vars(index)}
             if var.name in taken:
                 fresh = fresh_var(var, taken | free(body))
