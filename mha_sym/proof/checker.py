@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mha_sym.proof.rules import RULES, Context, Lemma
-from mha_sym.proof.terms import Term, TermError, Var, at_path, equal, free, put_path
+from mha_sym.proof.scope import Scope, check_domain, check_term, need, scope_of
+from mha_sym.proof.terms import Term, TermError, Var, at_path, equal, put_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,12 @@ def apply_step(term: Term, step: Step, context: Context) -> Term:
     return put_path(term, step.path, new)
 
 
-def replay(term: Term, steps: Iterable[Step], context: Context) -> Term:
-    """The term after all steps."""
+def replay(term: Term, steps: Iterable[Step], context: Context, scope: Scope) -> Term:
+    """The term after all steps; ``scope`` are the domains of its variables."""
     for step in steps:
         term = apply_step(term, step, context)
+        if step.rule == "lemma":  # the only rule that may bring positions along
+            check_term(term, scope, context.bijections)
     return term
 
 
@@ -77,17 +80,34 @@ def check(certificate: Certificate, context: Context) -> Lemma:
     """The equation as a lemma, if the certificate proves it.
 
     Raises:
-        Rejected: if a step does not apply, the two ends differ, or a variable is free that is not stated.
+        Rejected: if the goal or the context says nothing, a step does not apply, or the two ends differ.
     """
     goal = certificate.goal
-    stated = {v.name for v in goal.variables}
-    if not free(goal.left) | free(goal.right) <= stated:
-        raise Rejected("the goal has variables that it does not state")
-    left = replay(goal.left, certificate.left, context)
-    right = replay(goal.right, certificate.right, context)
+    try:
+        check_context(context)
+        scope = scope_of(goal.variables)
+        for side in (goal.left, goal.right):
+            check_term(side, scope, context.bijections)
+        left = replay(goal.left, certificate.left, context, scope)
+        right = replay(goal.right, certificate.right, context, scope)
+    except TermError as fault:
+        raise Rejected(f"{goal.name}: {fault}") from fault
     if not equal(left, right):
         raise Rejected("the two sides end in different terms")
     return Lemma(goal.variables, goal.left, goal.right)
+
+
+def check_context(context: Context) -> None:
+    """Refuse definitions that rest on themselves or on variables of others, and names that are two things."""
+    unknown = set(context.definitions)
+    need(not unknown & {*context.booleans, *context.tables} and not context.booleans & set(context.tables), "one name")
+    for name, definition in context.definitions.items():
+        check_term(definition.body, scope_of(definition.params), context.bijections, unknown)
+        unknown.discard(name)
+    for variables, term in context.positive:
+        check_term(term, scope_of(variables), context.bijections)
+    for domain in context.bijections.values():
+        check_domain(domain)
 
 
 def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str, Lemma]:

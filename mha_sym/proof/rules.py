@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from mha_sym.proof.scope import check_position, need
 from mha_sym.proof.terms import (
     ONE,
     ZERO,
@@ -19,7 +20,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -27,7 +27,6 @@ from mha_sym.proof.terms import (
     Join,
     Mul,
     Num,
-    Part,
     Perm,
     Size,
     Term,
@@ -81,12 +80,6 @@ class Context:
     lemmas: Mapping[str, Lemma] = field(default_factory=dict)
 
 
-def need(condition: bool, why: str) -> None:
-    """A side condition."""
-    if not condition:
-        raise TermError(why)
-
-
 def _parts(term: Term, kind: type[Add] | type[Mul], *positions: int) -> tuple[list[Term], list[Term]]:
     """The arguments at some positions, and the others."""
     if not isinstance(term, kind):
@@ -132,17 +125,11 @@ def _instance(variables: tuple[Var, ...], at: tuple[Index, ...]) -> dict[str, In
 
 def inside(index: Index, var: Var) -> bool:
     """Whether a position certainly lies in the domain of a variable."""
-    match index:
-        case Var(_, domain) | Join(domain, _) | Inj(_, domain, _):
-            return domain_key(domain) == domain_key(var.domain)
-        case At(number):
-            return isinstance(var.domain.size, Num) and 0 <= number < var.domain.size.value
-        case Part(_, domain, number):
-            return domain_key(domain.factors[number]) == domain_key(var.domain)
-        case Digit(_, _, into, number):
-            return domain_key(into[number]) == domain_key(var.domain)
-        case Perm(_, _, inner):
-            return inside(inner, var)
+    try:
+        check_position(index, var.domain, None, {})
+    except TermError:
+        return False
+    return True
 
 
 def table(term: Term, context: Context) -> Term:
@@ -324,7 +311,7 @@ def delta(term: Term, _: Context, position: int) -> Term:
 def reindex(term: Term, context: Context, name: str, inverse: bool) -> Term:
     """``sum_i f(i) = sum_i f(pi(i))`` for a bijection ``pi`` of the axis of ``i``."""
     bind = _sum(term)
-    need(name in context.bijections, "no such bijection")
+    need(name in context.bijections and isinstance(inverse, bool), "no such bijection")
     need(domain_key(context.bijections[name]) == domain_key(bind.var.domain), "a bijection of another axis")
     return sum_over(bind.var, subst(bind.body, {bind.var.name: Perm(name, inverse, bind.var)}))
 
@@ -385,7 +372,7 @@ def is_positive(term: Term, context: Context, known: frozenset[str]) -> bool:
         case Apply("inv", arg):
             return is_positive(arg, context, known)
         case Add(args) | Mul(args):
-            return all(is_positive(a, context, known) for a in args)
+            return bool(args) and all(is_positive(a, context, known) for a in args)
         case Bind("sum", _, body):
             return is_positive(body, context, known) or _row_kept(term, context, known)
         case _:

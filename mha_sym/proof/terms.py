@@ -420,14 +420,14 @@ def key(term: Term, env: Mapping[str, str] | None = None, depth: int = 0) -> str
         case Entry(name, at):
             return f"E{name!r}[{','.join(index_key(i, env) for i in at)}]"
         case Cmp(op, left, right, offset):
-            return f"C{op}{offset}({index_key(left, env)},{index_key(right, env)})"
+            return f"C{op!r}{offset}({index_key(left, env)},{index_key(right, env)})"
         case Add() | Mul():
             sign = "+" if isinstance(term, Add) else "*"
             keys = sorted(key(arg, env, depth) for arg in flat_args(term))
             return keys[0] if len(keys) == 1 else f"{sign}({','.join(keys)})"
         case Bind(op, var, body):
             inner = {**(env or {}), var.name: f"#{depth}"}
-            return f"B{op}{domain_key(var.domain)}({key(body, inner, depth + 1)})"
+            return f"B{op!r}{domain_key(var.domain)}({key(body, inner, depth + 1)})"
         case Apply(name, arg):
             return f"A{name!r}({key(arg, env, depth)})"
 
