@@ -39,7 +39,7 @@ FORBIDDEN = {
     ("audit", "render"): "data, then report, then renderer",
 }
 
-TRUSTED = ("proof.terms", "proof.rules", "proof.checker")
+TRUSTED = ("proof.terms", "proof.scope", "proof.rules", "proof.checker")
 
 
 def path_of(module: str) -> Path:
