@@ -77,6 +77,10 @@ class NoValue(DataProblem):
     """Arrays on which the expression has no value: a row that keeps no key, the inverse of zero."""
 
 
+class NotExact(DataProblem):
+    """A value that the exact elements at hand cannot hold, such as an exponential among fractions."""
+
+
 class TargetProblem(Problem):
     """An implementation that cannot be imported, called, or understood."""
 

@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from mha_sym.backends import Array, Backend, SoftmaxResult
-from mha_sym.errors import DataProblem, NoValue
+from mha_sym.errors import DataProblem, NotExact, NoValue
 
 
 class Elements(Protocol):
@@ -53,8 +53,8 @@ class Rationals:
     def exp(self, x: Fraction) -> Fraction:
         """1 at 0, and no fraction elsewhere."""
         if x != 0:
-            raise DataProblem("an exponential of a fraction is not a fraction", where=f"exp({x})",
-                              hint="compute in floating point, or give elements that have it")
+            raise NotExact("an exponential of a fraction is not a fraction", where=f"exp({x})",
+                           hint="compute in floating point, or give elements that have it")
         return self.one
 
     def inverse(self, x: Fraction) -> Fraction:
@@ -66,8 +66,8 @@ class Rationals:
     def number(self, value: sympy.Expr) -> Fraction:
         """A rational number of SymPy."""
         if not value.is_Rational:
-            raise DataProblem("a scalar is not a fraction", got=str(value),
-                              hint="choose sizes whose roots come out even, such as d_k = 4")
+            raise NotExact("a scalar is not a fraction", got=str(value),
+                           hint="choose sizes whose roots come out even, such as d_k = 4")
         return Fraction(int(value.p), int(value.q))
 
     def maximum(self, x: Fraction, y: Fraction) -> Fraction:

@@ -68,20 +68,30 @@ def size_term(value: sympy.Expr) -> Term:
     if value.is_Rational:
         return Num(Fraction(int(value.p), int(value.q)))
     if value.is_Symbol:
-        return Size(value.name)
+        return Size(_size_name(value))
     if value.is_Mul:
         return Mul(tuple(map(size_term, value.args)))
     if value.is_Add:
         return Add(tuple(map(size_term, value.args)))
     if value.is_Pow and value.exp.is_Rational:
         base, power = value.base, Fraction(int(value.exp.p), int(value.exp.q))
-        if base.is_Symbol or base.is_Integer:
-            return Size(str(base), power)
+        if base.is_Symbol or (base.is_Integer and base > 0):
+            return Size(_size_name(base) if base.is_Symbol else str(base), power)
         if power == -1:
             return Apply("inv", size_term(base))
         if power.denominator == 1 and power > 0:
             return Mul((size_term(base),) * int(power))
     raise AxisProblem(f"{value} is not a number that the proof language knows", expected="rationals and sizes")
+
+
+def _size_name(symbol: sympy.Symbol) -> str:
+    """The name of a size; one that reads like a number would be taken for it, and only sizes are positive."""
+    if symbol.name.isdigit() or not (symbol.is_integer and symbol.is_positive):
+        raise AxisProblem(
+            f"{symbol.name!r} is not the name of a size", expected="a symbol declared as a positive integer",
+            hint="make sizes with axis or size_symbol",
+        )
+    return str(symbol.name)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -215,8 +225,10 @@ class Meaning:
                 return Mul(args)
             case "neg":
                 return Mul((Num(Fraction(-1)), *args))
-            case _:
+            case _ if len(args) == 1:
                 return Apply(expr.op, args[0])
+            case _:
+                raise AxisProblem(f"{expr.op} of several arguments is not in the proof language")
 
     def _bound(self, op: str, over: tuple[Axis, ...], places: Places, heads: Heads, body: Any) -> Term:
         """``op`` over all positions of some axes; ``body`` gives the term once the positions are added."""
@@ -262,10 +274,11 @@ class Meaning:
         return self.at(expr.arg, places, heads)
 
     def _rename(self, expr: Rename, places: Places, heads: Heads) -> Term:
-        return self.at(expr.arg, {**places, expr.old.name: places[expr.new.name]}, heads)
+        place = _read(places, (expr.new,), (expr.old,))[expr.old.name]
+        return self.at(expr.arg, {**places, expr.old.name: place}, heads)
 
     def _reshape(self, expr: Reshape, places: Places, heads: Heads) -> Term:
-        return self.at(expr.arg, _unflatten(expr, places), heads)
+        return self.at(expr.arg, _read(places, expr.shape, expr.arg.axes), heads)
 
     def _permute(self, expr: Permute, places: Places, heads: Heads) -> Term:
         perm, name = expr.perm, expr.perm.axis.name
@@ -408,19 +421,23 @@ def _leaves(axis: Axis, index: terms.Index) -> list[tuple[Axis, terms.Index]]:
     return found
 
 
-def _unflatten(expr: Reshape, places: Places) -> dict[str, terms.Index]:
-    """Where a raw reshape reads: group by group of axes whose sizes multiply to the same number."""
-    new = [leaf for a in expr.shape for leaf in _leaves(a, places[a.name])]
-    old = [leaf for a in expr.arg.axes for leaf, _ in _leaves(a, At(0))]
+def _read(places: Places, shape: tuple[Axis, ...], axes: tuple[Axis, ...]) -> dict[str, terms.Index]:
+    """Where row-major order finds, in an array with other axes, what stands at places of a shape.
+
+    Both lists are opened into their innermost factors and grouped where their sizes multiply to the same
+    number, so that only what really crosses becomes arithmetic on positions.
+    """
+    new = [leaf for a in shape for leaf in _leaves(a, places[a.name])]
+    old = [leaf for a in axes for leaf, _ in _leaves(a, At(0))]
     found: list[terms.Index] = []
     while old:
         i, j = _group([a.size for a in old], [a.size for a, _ in new])
-        shape, into = tuple(domain(a) for a, _ in new[:j]), tuple(map(domain, old[:i]))
+        sizes, into = tuple(domain(a) for a, _ in new[:j]), tuple(map(domain, old[:i]))
         parts = tuple(index for _, index in new[:j])
-        found += [terms.digit(parts, shape, into, n) for n in range(i)]
+        found += [terms.digit(parts, sizes, into, n) for n in range(i)]
         old, new = old[i:], new[j:]
     result: dict[str, terms.Index] = {}
-    for one in expr.arg.axes:
+    for one in axes:
         count = len(one.primitive()) if one.factors else 1
         result[one.name] = _regroup(one, found[:count])
         found = found[count:]

@@ -15,7 +15,7 @@ from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
 from mha_sym.proof.refute import refute
 from mha_sym.proof.rules import Context, Lemma
-from mha_sym.proof.terms import Entry, Term, children, equal, key
+from mha_sym.proof.terms import Entry, Term, TermError, children, equal, key
 from mha_sym.proof.theorem import Assumption, Claim, Control, Outcome, Report, Theorem, Verdict
 
 
@@ -87,7 +87,11 @@ class Prover:
         context = replace(self.meaning.context(), lemmas=dict(self.lemmas))
         certificates, detail = [], ""
         for goal in stated:
-            result = prove_goal(goal, context)
+            try:
+                result = prove_goal(goal, context)
+            except TermError as fault:
+                detail = f"{fault}, so no proof was looked for"
+                break
             if not isinstance(result, Certificate):
                 detail = f"{key(result[0])}\n{key(result[1])}"
                 break

@@ -15,10 +15,11 @@ import numpy as np
 import sympy
 
 from mha_sym.arrays import size_value
-from mha_sym.errors import NoValue
+from mha_sym.errors import NotExact, NoValue
 from mha_sym.evaluate import evaluate_all
+from mha_sym.exact import Elements, Rationals
 from mha_sym.expr import Expr, Input, Permute, Scalar, Transpose, inputs, walk
-from mha_sym.proof.exact import Balls, NotRational, Rationals, surely_different
+from mha_sym.proof.balls import Balls, surely_different
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
 #: sizes tried first: pairwise distinct, and three heads or more, since wrong permutations may be right at two
@@ -206,19 +207,20 @@ class _Search:
         return Counterexample(dict(trial.sizes), index, *pair, shown, dict(trial.permutations))
 
     def _exact_pair(self, trial: Trial, place: tuple[int, ...]) -> tuple[str, str] | None:
-        try:
-            values = self.values(trial, self.sides, Rationals())
+        """Both values at a place, if they are certainly different: as fractions, else as balls."""
+        elements: Elements
+        for elements in (Rationals(), Balls()):
+            try:
+                values = self.values(trial, self.sides, elements)
+            except NotExact:  # an exponential or a root: not a fraction
+                continue
             if values is None:
                 return None
             left, right = (_item(v, place) for v in values)
-            return (str(left), str(right)) if left != right else None
-        except (NotRational, ZeroDivisionError):
-            pass
-        values = self.values(trial, self.sides, Balls())
-        if values is None:
-            return None
-        left, right = (_item(v, place) for v in values)
-        return (left.str(12), right.str(12)) if surely_different(left, right) else None
+            if isinstance(elements, Rationals):
+                return (str(left), str(right)) if left != right else None
+            return (left.str(12), right.str(12)) if surely_different(left, right) else None
+        return None
 
 
 def _item(values: Any, place: tuple[int, ...]) -> Any:

@@ -1,6 +1,6 @@
-"""Exact numbers for evaluation: rationals, and real balls that are known to hold the value.
+"""Real balls: numbers for exact evaluation that are known to hold the true value.
 
-Defines `Rationals` and `Balls`, two sets of elements for `mha_sym.evaluate(..., exact=...)`.  A ball
+Defines `Balls`, elements for `mha_sym.evaluate(..., exact=...)`, and `surely_different`.  A ball
 (python-flint's ``arb``) is a midpoint with a radius; two values are certainly different when their balls
 do not meet.  No floating-point tolerance occurs here.
 """
@@ -12,42 +12,6 @@ from typing import Any
 
 import sympy
 from flint import arb, ctx, fmpq
-
-
-class NotRational(Exception):
-    """An exponential or a root makes a value irrational; use balls."""
-
-
-class Rationals:
-    """Fractions; an exponential of anything but zero leaves them.
-
-    Example:
-        >>> Rationals().inverse(Fraction(3))
-        Fraction(1, 3)
-    """
-
-    zero = Fraction(0)
-    one = Fraction(1)
-
-    def exp(self, x: Fraction) -> Fraction:
-        """``exp(0) = 1``."""
-        if x != 0:
-            raise NotRational
-        return self.one
-
-    def inverse(self, x: Fraction) -> Fraction:
-        """``1/x``."""
-        return 1 / x
-
-    def number(self, value: sympy.Expr) -> Fraction:
-        """A rational number of SymPy."""
-        if not value.is_Rational:
-            raise NotRational
-        return Fraction(int(value.p), int(value.q))
-
-    def maximum(self, x: Fraction, y: Fraction) -> Fraction:
-        """The larger one."""
-        return max(x, y)
 
 
 class Balls:
