@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mha_sym.attention.layouts import Layout, find_layout
+from mha_sym.audit.backing import prove_specification
 from mha_sym.audit.bounds import stage_bounds
 from mha_sym.audit.call import at, run
 from mha_sym.audit.cases import Case, cases_of
@@ -95,7 +96,7 @@ def check(
     compared, problem = _compare_all(impl, cases, wishes)
     report = CheckReport(
         target=impl.title, compared=compared, conventions=_conventions(impl, cases), notes=(*impl.notes, *notes),
-        coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem,
+        coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem, backing=prove_specification(impl),
     )  # fmt: skip
     report = replace(report, notes=(*report.notes, *_where_it_agrees(impl, cases, wishes, report)))
     return replace(report, seconds=time.perf_counter() - started)
@@ -106,9 +107,10 @@ def check_target(target: str, **options: Any) -> CheckReport:
 
     Args:
         target: ``file.py:object`` or ``module:object``.  It is imported and run: it is the user's code.
-        options: those of `check`; None counts as not given.
+        options: those of `check`; None counts as not given, and so does ``causal=False``: a flag left out.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    unsaid = {"causal": False}
+    given = {name: value for name, value in options.items() if value is not None and value is not unsaid.get(name)}
     try:
         return check(load(target), **{"name": target, **given})
     except Problem as problem:

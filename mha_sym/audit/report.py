@@ -6,12 +6,12 @@ Defines `Compared`, `Convention` and `CheckReport`.  Nothing here runs or compar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mha_sym.audit.backing import Backing
 from mha_sym.audit.bounds import Bound
 from mha_sym.audit.precision import roundoff
-from mha_sym.audit.specification import BACKED_BY
 from mha_sym.errors import Problem
 
 Verdict = Literal["agree", "disagree", "error"]
@@ -81,6 +81,7 @@ class CheckReport:
         dtype: the format in which the implementation computed.
         seed: the seed of all draws.
         seconds: the time it took.
+        backing: what is proved of the specification.
         problem: why it could not be run, or not to the end.
     """
 
@@ -92,6 +93,7 @@ class CheckReport:
     dtype: str = "float64"
     seed: int = 0
     seconds: float = 0.0
+    backing: Backing = field(default_factory=Backing)
     problem: Problem | None = None
 
     @property
@@ -138,7 +140,7 @@ class CheckReport:
         return {
             "target": self.target,
             "verdict": self.verdict,
-            "theorem": BACKED_BY,
+            "theorem": {"name": self.backing.theorem, "verdict": self.backing.verdict, "steps": self.backing.steps},
             "dtype": self.dtype,
             "seed": self.seed,
             "seconds": round(self.seconds, 3),
@@ -175,8 +177,10 @@ class CheckReport:
 
     def _reading(self) -> list[str]:
         lines = [
-            f"  compared with the combined form, by theorem {BACKED_BY} the same as separate heads for all sizes;",
-            "  the comparison itself is of numbers, on these draws only",
+            f"  specification: the combined form, by theorem {self.backing.theorem} the same as separate heads;",
+            f"  with this layout, these biases and any masks: {self.backing.verdict} for all sizes,"
+            f" {self.backing.steps} steps replayed",
+            "  the comparison with it is of numbers, on these draws only",
             f"  bound: {_RULE};",
             f"  u = {roundoff(self.dtype):.2g} ({self.dtype}) for the implementation,"
             f" {roundoff('float64'):.2g} for this evaluation; both add up",

@@ -77,16 +77,21 @@ def specification(impl: Implementation, case: Case) -> Specification:
     """
     d = impl.how_stored.dims()
     w = impl.how_stored.weights(d, impl.biases)
-    x = (
+    x = inputs_of(w, d)
+    options = Options(mask=_mask(impl, case, d), keep=_keep(case, d), scale=exact_scale(impl))
+    return Specification(d, x, w, options, combined(d, x, w, options))
+
+
+def inputs_of(w: Weights, d: Dims) -> tuple[Input, Input, Input]:
+    """X_q, X_k, X_v, as wide as the weights that they are multiplied by."""
+    return (
         Input("X_q", (d.b, d.t, w.w_q.axes[0])),
         Input("X_k", (d.b, d.s, w.w_k.axes[0])),
         Input("X_v", (d.b, d.s, w.w_v.axes[0])),
     )
-    options = Options(mask=_mask(impl, case, d), keep=_keep(case, d), scale=_scale(impl))
-    return Specification(d, x, w, options, combined(d, x, w, options))
 
 
-def _scale(impl: Implementation) -> sympy.Expr | None:
+def exact_scale(impl: Implementation) -> sympy.Expr | None:
     """The scale as an exact number; that of a float is the rational that the float is."""
     if impl.scale is None or isinstance(impl.scale, sympy.Expr):
         return impl.scale

@@ -195,10 +195,16 @@ def test_the_report_says_what_it_rests_on() -> None:
     assert BACKED_BY in library.theorem_names()
 
 
+@pytest.mark.parametrize("name", ["all biases", "a list of heads", "packed", "owns its weights", "scale of its own"])
+def test_the_specification_itself_is_proved_for_all_sizes(name: str) -> None:
+    backing = check(RIGHT[name], draws=1).backing
+    assert (backing.theorem, backing.verdict) == (BACKED_BY, "proved") and backing.steps > 10
+
+
 def test_json_is_plain_data_and_says_the_same() -> None:
     report = check(wrong.no_scale)
     data = json.loads(json.dumps(report.json()))
-    assert data["verdict"] == "disagree" and data["theorem"] == BACKED_BY
+    assert data["verdict"] == "disagree" and data["theorem"]["name"] == BACKED_BY
     assert {"case", "stage", "ok", "difference", "bound", "where", "expected", "got", "sizes"} <= set(data["stages"][0])
     assert data["stages"][0]["ok"] is False
     assert data["conventions"]["scale"] == {"value": "1/sqrt(d_k)", "said_by": "by default"}

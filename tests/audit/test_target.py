@@ -73,7 +73,12 @@ def test_functions_methods_and_factories(file: Path) -> None:
 def test_options_that_are_not_given_are_none(file: Path) -> None:
     report = check_target(f"{file}:attention", heads=None, causal=None, batch_first=None, seed=None)
     assert report.ok and report.seed == 0
-    assert check_target(f"{file}:attention", causal=False).ok
+
+
+def test_a_flag_left_out_leaves_no_case_out() -> None:
+    causal = {one.case for one in check_target("tests.audit.right:masked", causal=False).compared}
+    assert causal == {"no mask", "causal (boolean)", "padding (boolean)", "causal and padding"}
+    assert len({one.case for one in check_target("tests.audit.right:masked", causal=True).compared}) == 2
 
 
 def test_modules_by_name() -> None:
