@@ -58,37 +58,45 @@ def stage_bounds(
         mask: the finite additive mask, broadcastable to ``(b, h, t, s)``, if there is one.
         dtype: the format in which the implementation computes.
     """
-    here, there = (_one_side(found, inputs, sizes, scale, mask, u) for u in (ROUNDOFF["float64"], roundoff(dtype)))
+    largest = _magnitudes(found, inputs, sizes["h"], scale, mask)
+    widths = tuple(x.shape[-1] for x in inputs)
+    here, there = (_one_side(largest, widths, sizes, u) for u in (ROUNDOFF["float64"], roundoff(dtype)))
     return {
         name: Bound(here[name].value + there[name].value, there[name].terms, there[name].magnitude) for name in there
     }
 
 
-def _one_side(
-    found: Mapping[str, Array], inputs: tuple[Array, Array, Array], sizes: Mapping[str, int], scale: float,
-    mask: Array | None, u: float,
-) -> dict[str, Bound]:  # fmt: skip
-    """The bounds of one computation in a format of unit roundoff ``u``."""
-    q, k, v = (_heads(_projected(x, found, letter), sizes["h"]) for x, letter in zip(inputs, "qkv", strict=True))
+def _magnitudes(
+    found: Mapping[str, Array], inputs: tuple[Array, Array, Array], heads: int, scale: float, mask: Array | None
+) -> dict[str, float]:
+    """The largest entry of every stage with absolute values everywhere but in the weights, which are positive."""
+    q, k, v = (_heads(_projected(x, found, letter), heads) for x, letter in zip(inputs, "qkv", strict=True))
     scores = abs(scale) * (q @ k.swapaxes(-1, -2)) + (0 if mask is None else np.abs(mask))
-    n_q, n_k, n_v = (x.shape[-1] + _EXTRA for x in inputs)
+    z = found["weights"] @ v
+    c = rearrange(z, "b h t v -> b t (h v)")
+    y = c @ np.abs(found["w_o"]) + np.abs(found.get("b_o", np.zeros(())))
+    stages = {"q": q, "k": k, "v": v, "scores": scores, "z": z, "c": c, "y": y}
+    return {name: float(value.max()) for name, value in stages.items()}
+
+
+def _one_side(
+    largest: Mapping[str, float], widths: tuple[int, ...], sizes: Mapping[str, int], u: float
+) -> dict[str, Bound]:
+    """The bounds of one computation in a format of unit roundoff ``u``."""
+    n_q, n_k, n_v = (width + _EXTRA for width in widths)
     n_scores = n_q + n_k + sizes["d_k"] + _EXTRA
-    bounds = {name: _bound(n, u, value) for name, n, value in (("q", n_q, q), ("k", n_k, k), ("v", n_v, v))}
-    bounds["scores"] = _bound(n_scores, u, scores)
+    terms = {"q": n_q, "k": n_k, "v": n_v, "scores": n_scores}
+    bounds = {name: Bound(growth(n, u) * largest[name], n, largest[name]) for name, n in terms.items()}
     n_weights = n_scores + sizes["S"] + _SOFTMAX
     with np.errstate(over="ignore"):
         # shifting by the maximum costs one more rounding of values up to twice the scores
-        relative = float(np.expm1(2 * (bounds["scores"].value + 4 * u * float(scores.max()))))
+        relative = float(np.expm1(2 * (bounds["scores"].value + 4 * u * largest["scores"])))
     relative += growth(sizes["S"] + _SOFTMAX, u)
     bounds["weights"] = Bound(min(relative, 1.0), n_weights, 1.0)
     n_z = n_v + sizes["S"]
-    z = found["weights"] @ v
-    c = rearrange(z, "b h t v -> b t (h v)")
     n_y = n_z + sizes["h"] * sizes["d_v"] + _EXTRA
-    y = c @ np.abs(found["w_o"]) + np.abs(found.get("b_o", np.zeros(())))
-    for name, n, value in (("z", n_z, z), ("c", n_z, c), ("y", n_y, y)):
-        one = _bound(n, u, value)
-        bounds[name] = Bound(one.value + relative * one.magnitude, n_weights + n, one.magnitude)
+    for name, n in (("z", n_z), ("c", n_z), ("y", n_y)):
+        bounds[name] = Bound((growth(n, u) + relative) * largest[name], n_weights + n, largest[name])
     return bounds
 
 
@@ -99,8 +107,3 @@ def _projected(x: Array, found: Mapping[str, Array], letter: str) -> Array:
 
 def _heads(value: Array, heads: int) -> Array:
     return np.asarray(rearrange(value, "b t (h k) -> b h t k", h=heads))
-
-
-def _bound(terms: int, u: float, value: Array) -> Bound:
-    magnitude = float(value.max())
-    return Bound(growth(terms, u) * magnitude, terms, magnitude)
