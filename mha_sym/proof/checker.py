@@ -82,16 +82,33 @@ def check(certificate: Certificate, context: Context) -> Lemma:
     Raises:
         Rejected: if the goal or the context says nothing, a step does not apply, or the two ends differ.
     """
-    goal = certificate.goal
+    return check_all((certificate,), context)[certificate.goal.name]
+
+
+def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str, Lemma]:
+    """Check goals in order; each proved one may be used as a lemma by those after it.
+
+    Raises:
+        Rejected: as `check` does, for the first that is not right.
+    """
+    proved: dict[str, Lemma] = {}
+    name = "what is taken for granted"
     try:
         check_context(context)
-        scope = scope_of(goal.variables)
-        for side in (goal.left, goal.right):
-            check_term(side, scope, context.bijections)
-        left = replay(goal.left, certificate.left, context, scope)
-        right = replay(goal.right, certificate.right, context, scope)
+        for certificate in certificates:
+            name = certificate.goal.name
+            proved[name] = _prove(certificate, replace(context, lemmas={**context.lemmas, **proved}))
     except TermError as fault:
-        raise Rejected(f"{goal.name}: {fault}") from fault
+        raise Rejected(f"{name}: {fault}") from fault
+    return proved
+
+
+def _prove(certificate: Certificate, context: Context) -> Lemma:
+    goal, scope = certificate.goal, scope_of(certificate.goal.variables)
+    for side in (goal.left, goal.right):
+        check_term(side, scope, context.bijections)
+    left = replay(goal.left, certificate.left, context, scope)
+    right = replay(goal.right, certificate.right, context, scope)
     if not equal(left, right):
         raise Rejected("the two sides end in different terms")
     return Lemma(goal.variables, goal.left, goal.right)
@@ -108,11 +125,3 @@ def check_context(context: Context) -> None:
         check_term(term, scope_of(variables), context.bijections)
     for domain in context.bijections.values():
         check_domain(domain)
-
-
-def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str, Lemma]:
-    """Check goals in order; each proved one may be used as a lemma by those after it."""
-    proved: dict[str, Lemma] = {}
-    for certificate in certificates:
-        proved[certificate.goal.name] = check(certificate, replace(context, lemmas={**context.lemmas, **proved}))
-    return proved

@@ -31,6 +31,9 @@ class Domain:
     factors: tuple[Domain, ...] = ()
     blocks: tuple[Domain, ...] = ()
 
+    def __hash__(self) -> int:  # not of all that is inside: every table that remembers positions asks for it
+        return hash(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Var:
