@@ -10,16 +10,21 @@ polynomial.  Shares no code with the prover.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import sympy
+from flint import arb, ctx, fmpq
 from sympy.polys.orderings import lex
 from sympy.polys.rings import PolyRing
 
 Poly = Any  # a PolyElement; SymPy carries no types
+
+#: precision with which values are looked at
+BITS = 200
 
 
 class Beyond(Exception):
@@ -56,6 +61,11 @@ class ExpRational:
     def __init__(self, field: ExpField, parts: Mapping[Below, Terms]) -> None:
         self.field = field
         self.parts = parts
+
+    @property
+    def terms(self) -> int:
+        """How many terms there are to write, those of denominators not counted."""
+        return sum(len(c) + len(e.poly) for terms in self.parts.values() for e, c in terms.items())
 
     def __add__(self, other: ExpRational) -> ExpRational:
         return self.field.total((self, other))
@@ -277,21 +287,24 @@ class ExpField:
             return x
         if self.point is None:
             raise Beyond("no point is given at which to compare")
-        value = self._at_point(difference)
-        if value == 0:
-            raise Beyond("two numbers are equal at the point where the larger is asked for")
-        return x if value > 0 else y
+        with ctx.workprec(BITS):
+            value = self._at([arb(number) for number in self.point])(difference)
+            if value.contains(0):
+                raise Beyond("two numbers are equal at the point where the larger is asked for")
+            return x if value > 0 else y
 
-    def _at_point(self, poly: Poly) -> sympy.Expr:
-        roots = [sympy.Integer(p) ** sympy.Rational(1, self.degree) for p in self.primes]
-        values = [*map(sympy.Integer, self.point or ()), *roots]
-        return sympy.Add(
-            *(
-                sympy.Rational(int(c.numerator), int(c.denominator))
-                * sympy.Mul(*(v**n for v, n in zip(values, monomial, strict=False) if n))
-                for monomial, c in poly.items()
-            )
-        )
+    def _at(self, point: list[arb]) -> Callable[[Poly], arb]:
+        """What gives a ball that holds the value of a polynomial at a point."""
+        numbers = [*point, *(arb(prime).root(self.degree) for prime in self.primes)]
+
+        def value(poly: Poly) -> arb:
+            total = arb(0)
+            for monomial, c in poly.items():
+                factors = (numbers[n] ** power for n, power in enumerate(monomial) if power)
+                total += math.prod(factors, start=arb(fmpq(int(c.numerator), int(c.denominator))))
+            return total
+
+        return value
 
     # ------------------------------------------------------------ denominators
 
@@ -368,7 +381,24 @@ class ExpField:
 
     def is_zero(self, x: ExpRational) -> bool:
         """Whether the element is the zero function."""
-        return not x.parts or (len(x.parts) > 1 and not self._over_one(x)[1])
+        if len(x.parts) < 2:
+            return not x.parts
+        return not self._certainly_not_zero(x) and not self._over_one(x)[1]
+
+    def _certainly_not_zero(self, x: ExpRational) -> bool:
+        """Whether the value at some point is not zero, shown by balls that hold it; spares most products of sums."""
+        numbers = random.Random(0)
+        with ctx.workprec(BITS):
+            value = self._at([arb(fmpq(numbers.randint(-64, 64), 64)) for _ in self.names])
+
+            def read(terms: Terms) -> arb:
+                return sum((value(c) * value(e.poly).exp() for e, c in terms.items()), start=arb(0))
+
+            below = {n: read(self._factors[n]) for n in {n for part in x.parts for n in part}}
+            total = arb(0)
+            for part, terms in x.parts.items():
+                total += read(terms) / math.prod((below[n] for n in part), start=arb(1))
+            return bool(total.is_finite() and not total.contains(0))
 
     def as_expr(self, x: ExpRational) -> sympy.Expr:
         """The element as an ordinary SymPy expression in the named generators."""

@@ -8,8 +8,11 @@ of a permutation, and which score is the largest where a maximum is taken.  It p
 
 from __future__ import annotations
 
+import gc
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,25 +25,36 @@ from mha_sym.backends import Array
 from mha_sym.errors import DataProblem
 from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import Concat, Expr, Input, Map, Permute, Scalar, Select, Stack, Total, walk
-from mha_sym.proof.deferred import Graph, Node, Values, below
+from mha_sym.proof.deferred import Graph, Node, compare
 from mha_sym.proof.exp_rational import Beyond, ExpRational
 from mha_sym.proof.theorem import Claim, Theorem
 
-#: the order in which sizes get their numbers, counted from 1 and from 2: what costs most comes first and stays small
-ORDERS = (
-    (1, ("B", "d_model", "h", "S", "T", "d_k", "d_v")),
-    (2, ("h", "d_model", "B", "S", "d_k", "T", "d_v")),
+
+@dataclass(frozen=True)
+class _Plan:
+    """How sizes get their numbers: counted from ``first``, in an order in which what costs most stays small.
+
+    ``draws`` is how often masks are drawn at these sizes, ``entries`` how many are expanded at each draw.
+    """
+
+    first: int
+    order: tuple[str, ...]
+    draws: int
+    entries: int
+
+
+#: the first two are used; the third, small and with one query, if one of them is beyond reach
+PLANS = (
+    _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), draws=2, entries=4),
+    _Plan(2, ("h", "d_model", "B", "d_k", "S", "d_v", "T"), draws=1, entries=2),
+    _Plan(1, ("T", "h", "d_model", "B", "d_k", "S", "d_v"), draws=1, entries=2),
 )
-#: how often what is not symbolic is drawn, at each assignment of sizes
-DRAWS = 2
-#: how densely masks are drawn, until the assumptions hold
+#: how densely, until the assumptions hold
 DENSITIES = (0.5, 0.5, 0.6, 0.7, 0.7, 0.8, 0.8, 0.9, 0.95, 1.0)
-#: a second's worth of products of terms
-SPEED = 60_000
+#: a second's worth of work, as `ExpField` counts it
+SPEED = 7_000_000
 #: more operations than this are not written out
 NODES = 200_000
-#: at most so many entries are expanded at each draw; those expanded together speak of at most so many given entries
-ENTRIES, LEAVES = 12, 150
 
 
 @dataclass(frozen=True)
@@ -96,24 +110,44 @@ def recheck(theorem: Theorem, claim: Claim, *, seed: int = 0, budget: float = 0.
         >>> result.agrees, result.sizes
         (True, ({'s': 1, 't': 2}, {'s': 2, 't': 3}))
     """
+    with _collector_off():
+        return _recheck(theorem, claim, seed, int(budget * SPEED))
+
+
+def _recheck(theorem: Theorem, claim: Claim, seed: int, work: int) -> WitnessResult:
     facts = _Facts.of(theorem, claim)
-    assignments = facts.assignments()
-    draws = DRAWS if facts.drawn else 1
-    share = int(budget * SPEED) // (len(assignments) * draws)
-    tally, done = _Tally(), list[dict[str, int]]()
-    for sizes in assignments:
-        for draw in range(draws):
-            case = _Case(facts, sizes, f"{seed}/{theorem.name}/{claim.name}/{sizes}/{draw}")
-            try:
-                case.compare(share, tally)
-            except _Differs as difference:
-                return WitnessResult(False, (sizes,), f"at {_shown(sizes)}: {difference}")
-            except Beyond as limit:
-                return WitnessResult(None, tuple(done), f"at {_shown(sizes)}: {limit}")
-            except DataProblem as problem:
-                return WitnessResult(None, tuple(done), f"at {_shown(sizes)}: {problem.one_line()}")
-        done.append(sizes)
-    return WitnessResult(True, tuple(done), str(tally))
+    enough = 2 if facts.least else 1  # where all sizes are fixed there is one case
+    masked = any(node.boolean for node in facts.inputs.values())
+    tally, done, reasons = _Tally(), list[dict[str, int]](), list[str]()
+    for plan in PLANS:
+        sizes = facts.assign(plan)
+        try:
+            for draw in range(plan.draws if masked else 1):
+                case = _Case(facts, sizes, f"{seed}/{theorem.name}/{claim.name}/{sizes}/{draw}")
+                case.compare(plan.entries, work // (3 if masked else 2), tally)
+        except _Differs as difference:
+            return WitnessResult(False, (sizes,), f"at {_shown(sizes)}: {difference}")
+        except Beyond as limit:
+            reasons.append(f"at {_shown(sizes)}: {limit}")
+        except DataProblem as problem:
+            reasons.append(f"at {_shown(sizes)}: {problem.one_line()}")
+        else:
+            done.append(sizes)
+        if len(done) == enough:
+            return WitnessResult(True, tuple(done), str(tally))
+    return WitnessResult(None, tuple(done), "; ".join(dict.fromkeys(reasons)))
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Without passes of the garbage collector: nodes are made by the ten thousand, and none becomes garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _shown(numbers: Mapping[str, int]) -> str:
@@ -159,21 +193,12 @@ class _Facts:
             assumed, least, axes,
         )  # fmt: skip
 
-    @property
-    def drawn(self) -> bool:
-        """Whether anything is drawn instead of being a symbol."""
-        return bool(self.permutations) or any(node.boolean for node in self.inputs.values())
-
-    def assignments(self) -> tuple[dict[str, int], ...]:
-        """Two assignments of sizes; only one, without any, if all sizes are fixed."""
-        return tuple(self._assign(start, order) for start, order in ORDERS) if self.least else ({},)
-
-    def _assign(self, start: int, order: tuple[str, ...]) -> dict[str, int]:
-        """The smallest numbers not taken, in order; sizes of other names first."""
+    def assign(self, plan: _Plan) -> dict[str, int]:
+        """The smallest numbers not taken, in order; sizes of names that the plan does not know come first."""
         taken = {int(size) for size in self.axes if size.is_Integer}
         sizes: dict[str, int] = {}
-        for name in sorted(self.least, key=lambda name: (order.index(name) if name in order else -1, name)):
-            sizes[name] = max(start, self.least[name])
+        for name in sorted(self.least, key=lambda n: (plan.order.index(n) if n in plan.order else -1, n)):
+            sizes[name] = max(plan.first, self.least[name])
             while sizes[name] in taken:
                 sizes[name] += 1
             taken.add(sizes[name])
@@ -215,8 +240,8 @@ class _Case:
         self.orders = {n: self._order(size_value(p.axis, sizes)) for n, p in facts.permutations.items()}
         self.arrays = {n: self._symbols(node) for n, node in facts.inputs.items() if not node.boolean}
 
-    def compare(self, share: int, tally: _Tally) -> None:
-        """Compare the sides and count the entries; ``share`` is the work after which no further entry is expanded.
+    def compare(self, entries: int, share: int, tally: _Tally) -> None:
+        """Compare the sides and count the entries: so many are expanded, fewer once the work exceeds ``share``.
 
         Raises:
             _Differs: if an entry differs.
@@ -232,7 +257,7 @@ class _Case:
                 tally.alike += 1
             else:
                 unlike.setdefault((left[place], right[place]), dict(zip(names, place, strict=True)))
-        sample = self.random.sample(list(unlike), min(ENTRIES, len(unlike)))
+        sample = self.random.sample(list(unlike), min(entries, len(unlike)))
         expanded = self._expand(sample, share, unlike)
         tally.expanded += expanded
         tally.left_out += len(unlike) - expanded
@@ -240,16 +265,13 @@ class _Case:
     def _expand(self, sample: list[Pair], share: int, places: Mapping[Pair, dict[str, int]]) -> int:
         """How many of the pairs were compared within the work allowed, the first in any case."""
         spent = done = 0
-        for batch in _batches(sample):
-            values = Values((node for pair in batch for node in pair), 10 * share, self.seed)
-            for pair in batch:
-                if done and spent + values.field.work > share:
-                    return done
-                left, right = map(values.of, pair)
-                if left != right:
-                    raise _Differs(f"entry {_shown(places[pair])} differs{self._drawn()}{_both(left, right)}")
-                done += 1
-            spent += values.field.work
+        while done < len(sample) and (spent < share or not done):
+            found = compare(*sample[done], limit=10 * share, seed=self.seed)
+            if not found.same:
+                place, values = _shown(places[sample[done]]), _both(found.left, found.right)
+                raise _Differs(f"entry {place} differs{self._drawn()}{values}")
+            spent += found.work
+            done += 1
         return done
 
     # ------------------------------------------------------------ arrays
@@ -269,7 +291,10 @@ class _Case:
         return apply
 
     def _shape(self, node: Input) -> tuple[int, ...]:
-        return tuple(size_value(axis, self.sizes) for axis in node.axes)
+        shape = tuple(size_value(axis, self.sizes) for axis in node.axes)
+        if math.prod(shape) > NODES:
+            raise Beyond(f"too many operations: {node.name} has {math.prod(shape)} entries")
+        return shape
 
     def _symbols(self, node: Input) -> Array:
         array = np.empty(self._shape(node), object)
@@ -299,7 +324,7 @@ class _Case:
             raise Beyond("no masks were found for which the assumptions hold")
 
     def _assumptions_hold(self) -> bool:
-        """Whether what is assumed positive is; an entry with symbols in it is positive for some values, which is enough."""
+        """Whether what is assumed positive is; an entry with symbols is for some values of them, which is enough."""
         for assumed in self._evaluate(list(self.facts.assumed)):
             if any(node.op == "rational" and node.args[0] <= 0 for node in assumed.flat):
                 return False
@@ -312,22 +337,6 @@ class _Case:
 Pair = tuple[Node, Node]
 
 
-def _batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """The pairs, some at a time that have few given entries among them: rings in many generators are slow."""
-    batch: list[Pair] = []
-    leaves: set[int] = set()
-    for pair in pairs:
-        own = {node.number for node in below(pair) if node.op == "leaf"}
-        if batch and len(leaves | own) > LEAVES:
-            yield batch
-            batch, leaves = [], set()
-        batch.append(pair)
-        leaves |= own
-    if batch:
-        yield batch
-
-
 def _both(left: ExpRational, right: ExpRational) -> str:
     """Both values, if they are short enough to be read."""
-    text = f": {left} and {right}"
-    return text if len(text) < 200 else ""
+    return f": {left} and {right}" if left.terms + right.terms <= 12 else ""

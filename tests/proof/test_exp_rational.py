@@ -86,6 +86,30 @@ def test_common_factors_of_denominators_are_found() -> None:
     assert both == FIELD.inverse(row) * (FIELD.one + FIELD.exp(-C) * FIELD.rational(Fraction(7, 3)))
 
 
+@pytest.mark.parametrize("shift", [C, -(A * A), A * FIELD.rational(-5), -A, -B, A * B * C + C])
+def test_shifted_denominators_coincide_whatever_the_shift(shift: ExpRational) -> None:
+    exponents = [A, FIELD.zero, B * FIELD.rational(2), C * C]
+    row = FIELD.total(FIELD.exp(e) for e in exponents)
+    shifted = FIELD.total(FIELD.exp(e + shift) for e in reversed(exponents))
+    assert len((FIELD.inverse(row) + FIELD.inverse(shifted)).parts) == 1
+    assert shifted * FIELD.inverse(row) == FIELD.exp(shift)
+    assert len((shifted * FIELD.inverse(row)).parts) == 1
+
+
+def test_rows_that_are_no_multiples_do_not_cancel() -> None:
+    row = FIELD.exp(A) + FIELD.exp(B)
+    for other in (FIELD.exp(A) + FIELD.exp(C), FIELD.exp(A) + FIELD.exp(B) * FIELD.rational(2)):
+        ratio = other * FIELD.inverse(row)
+        assert ratio != FIELD.one
+        assert ratio != FIELD.exp(A)
+        assert ratio * row == other
+
+
+def test_a_difference_too_small_to_be_seen_is_still_one() -> None:
+    tiny = FIELD.exp(FIELD.rational(-(10**6)))  # far below the precision at which values are looked at
+    assert FIELD.inverse(A * A + FIELD.one + tiny) != FIELD.inverse(A * A + FIELD.one)
+
+
 def test_inverse_of_zero_is_zero_as_in_the_prover() -> None:
     assert FIELD.inverse(A + -A) == FIELD.zero
     assert FIELD.inverse((A + B) * (A + B) + -(A * A + B * B) + A * B * FIELD.rational(-2)) == FIELD.zero
