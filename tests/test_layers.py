@@ -23,7 +23,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "proof": ("proof",),
     "attention": ("attention",),
-    "render": ("render",),
+    "render": ("render", "export"),
     "audit": ("audit",),
     "library": ("library",),
     "cli": ("cli", "__main__"),
