@@ -19,6 +19,7 @@ from mha_sym.cli.common import Exit, complain, traceback_option, wants_traceback
 from mha_sym.cli.count import count
 from mha_sym.cli.derive import derive
 from mha_sym.cli.prove import prove
+from mha_sym.cli.recheck import recheck
 from mha_sym.cli.trace import trace
 from mha_sym.errors import Problem
 
@@ -33,13 +34,13 @@ from mha_sym.errors import Problem
 @traceback_option
 @click.pass_context
 def app(context: click.Context) -> int:
-    """Prove, refute, derive, trace, count and check multi-head attention."""
+    """Prove, refute, recheck, derive, trace, count and check multi-head attention."""
     if context.invoked_subcommand is None:
         write(context.get_help())
     return Exit.UNUSABLE
 
 
-for _command in (prove, derive, trace, count, check):
+for _command in (prove, recheck, derive, trace, count, check):
     app.add_command(_command)
 
 

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mha_sym.cli.common import Exit, complain, json_option, traceback_option, wants_traceback, write, write_json
+from mha_sym.cli.common import (
+    Exit,
+    complain,
+    json_option,
+    refuse_existing,
+    traceback_option,
+    wants_traceback,
+    write,
+    write_file,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from mha_sym.cli.workers import Answer, Failed
@@ -22,20 +33,32 @@ if TYPE_CHECKING:
 @json_option
 @click.option("--no-recheck", is_flag=True, help="Skip the independent comparison at small explicit sizes.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="How many at a time; all processors if omitted.")
+@click.option("--certificate", type=click.Path(path_type=Path), metavar="FILE", help="Write the proof of one theorem.")
+@click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @traceback_option
-def prove(theorems: tuple[str, ...], as_json: bool, no_recheck: bool, jobs: int | None) -> int:
+def prove(
+    theorems: tuple[str, ...], as_json: bool, no_recheck: bool, jobs: int | None, certificate: Path | None, force: bool
+) -> int:
     """Prove theorems for all sizes and refute their controls.
 
     Without a NAME or PATH, every theorem that comes with mha-sym.  Ends with 0 only if every theorem is proved and
     every control refuted.
     """
-    from mha_sym.cli.workers import Task, attempt_all
+    from mha_sym.cli.workers import Proved, Task, attempt_all
     from mha_sym.library import theorem_names
     from mha_sym.render.terminal import progress
 
-    tasks = [Task(name, recheck=not no_recheck) for name in dict.fromkeys(theorems or theorem_names())]
+    names = list(dict.fromkeys(theorems or theorem_names()))
+    if certificate is not None:
+        if len(names) != 1:
+            raise click.UsageError("--certificate takes one theorem at a time.")
+        refuse_existing(certificate, force=force)
+    tasks = [Task(name, recheck=not no_recheck, certificate=certificate is not None) for name in names]
     with progress(len(tasks)) as done:
         answers = attempt_all(tasks, jobs or os.cpu_count() or 1, lambda task: done(task.name))
+    for text in (one.certificate for one in answers if isinstance(one, Proved)):
+        if certificate is not None and text:
+            write_file(certificate, text, force=force)
     if as_json:
         write_json(_object(answers))
     else:

@@ -25,20 +25,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """A theorem to prove, by name or path, and whether its claims are rechecked at small sizes."""
+    """A theorem to prove, by name or path; whether to recheck it at small sizes, and to keep its certificate."""
 
     name: str
     recheck: bool = True
+    certificate: bool = False
 
 
 @dataclass(frozen=True)
 class Proved:
-    """A theorem that was tried: the result, whether it holds with its controls, and what does not, in lines."""
+    """A theorem that was tried: the result, whether it holds with its controls, and what does not, in lines.
+
+    ``certificate`` is the text of its certificate file, if that was asked for and it was proved.
+    """
 
     task: Task
     result: TheoremResult
     holds: bool
     failures: tuple[str, ...]
+    certificate: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,14 @@ Answer = Proved | Failed
 def attempt(task: Task) -> Answer:
     """Load one theorem and try to prove it."""
     from mha_sym.library import load
-    from mha_sym.proof import prover
+    from mha_sym.proof import certificate_file, prover
     from mha_sym.render.report_json import failures, theorem_result
 
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a theorem file prints is not the result
             report = prover.prove(load(task.name), recheck=task.recheck)
-        return Proved(task, theorem_result(report), report.holds, tuple(failures(report)))
+        text = certificate_file.write(report) if task.certificate and report.verdict == "proved" else ""
+        return Proved(task, theorem_result(report), report.holds, tuple(failures(report)), text)
     except Problem as problem:
         return Failed(task, problem.one_line(), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 - one theorem's crash is reported as such, and the others still run

@@ -1,0 +1,88 @@
+"""``mha-sym recheck``: check a certificate file with the trusted checker alone, and say what was checked.
+
+Checking is in `mha_sym.proof.recheck`, in a process of its own.  Only then, and apart from it, the statement is
+compared with the theorem of that name in the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mha_sym.cli.common import Exit, complain, json_option, traceback_option, write, write_json
+from mha_sym.errors import Problem
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--seconds", type=click.FloatRange(min=0.1, max=3600), default=5.0, show_default=True, help="Time limit.")
+@json_option
+@traceback_option
+def recheck(file: Path, seconds: float, as_json: bool) -> int:
+    """Replay a certificate FILE step by step, with nothing but the checker.
+
+    Ends with 0 if it is accepted, 1 if it is rejected, 2 if it cannot be read or not be checked in time.
+    """
+    from mha_sym.proof.recheck import ACCEPTED, CODES, recheck_apart
+
+    text = _content(file)
+    result = recheck_apart(text, seconds)
+    if result["verdict"] == ACCEPTED:
+        result["statement"] = _comparison(text, result["theorem"])
+    if as_json:
+        write_json({"file": str(file), **result})
+    elif "theorem" in result:
+        write("\n".join(_lines(result)))
+    if result["verdict"] != ACCEPTED:
+        complain(f"{file}: {result['verdict']}: {_place(result)}{result['why']}")
+    return Exit(CODES[result["verdict"]])
+
+
+def _content(file: Path) -> bytes:
+    from mha_sym.proof.schema import MAX_BYTES
+
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise Problem(f"{file} cannot be read: {error.strerror or error}", expected="a certificate file") from error
+
+
+def _comparison(text: bytes, name: str) -> str:
+    """Whether the statement of an accepted file is that of the library's theorem of the same name."""
+    from mha_sym.library import load, theorem_names
+    from mha_sym.proof.certificate_file import difference, read, statement
+
+    if name not in theorem_names():  # never a path: a name in a file must not choose what is run
+        return "not in the library"
+    found = difference(read(text).statement, statement(load(name)))
+    return f"differs from the library in {found}" if found else "as in the library"
+
+
+def _lines(result: dict[str, Any]) -> Iterator[str]:
+    """What was checked; words of the file stay on one line, so that they cannot pass for lines of ours."""
+    yield f"{result['theorem']}: {result['verdict']}"
+    yield f"  {' '.join(result['title'].split())}"
+    yield f"  goals: {len(result['goals'])} ({', '.join(result['goals'])})"
+    yield f"  steps: {result['steps']}"
+    if result["rules"]:
+        yield f"  rules: {', '.join(f'{name} {count}' for name, count in result['rules'].items())}"
+    for one in result["assumptions"]:
+        uses = f" (steps that use it: {one['uses']})" if one["uses"] else ""
+        yield f"  assumes: {' '.join(one['words'].split())}{uses}"
+    for part, names in result["context"].items():
+        if names:
+            yield f"  {part}: {', '.join(names)}"
+    if "statement" in result:
+        yield f"  statement: {result['statement']}"
+
+
+def _place(result: dict[str, Any]) -> str:
+    """Which goal and step are wrong."""
+    if "goal" not in result:
+        return ""
+    step = f", step {result['step']} on the {result['side']}" if "step" in result else ""
+    return f"goal {result['goal']}{step}: "
