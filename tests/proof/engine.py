@@ -81,7 +81,7 @@ class World:
     sizes: Mapping[str, int]
     context: Context = field(default_factory=Context)
     seed: int = 0
-    drawn: dict[tuple[str, tuple[int, ...]], Fraction] = field(default_factory=dict)
+    drawn: dict[tuple[str, tuple[int, ...]], Number] = field(default_factory=dict)
 
     def size(self, domain: Domain) -> int:
         found = value(domain.size, self, {})
@@ -91,12 +91,12 @@ class World:
         return int(found)
 
     def entry(self, name: str, at: tuple[int, ...]) -> Number:
-        if name in self.context.definitions:
-            definition = self.context.definitions[name]
-            names = [v.name for v in definition.params]
-            return value(definition.body, self, dict(zip(names, at, strict=True)))
         if name in self.context.tables:
             return self.context.tables[name][at]
+        if name in self.context.definitions and (name, at) not in self.drawn:
+            definition = self.context.definitions[name]
+            names = [v.name for v in definition.params]
+            self.drawn[name, at] = value(definition.body, self, dict(zip(names, at, strict=True)))
         if (name, at) not in self.drawn:
             rng = random.Random(f"{self.seed}/{name}/{at}")
             number = rng.randint(0, 1) if name in self.context.booleans else rng.choice([-3, -2, -1, 0, 1, 2, 3, 5])
@@ -106,7 +106,7 @@ class World:
     def image(self, name: str, inverse: bool, place: int) -> int:
         """Where a bijection takes a place; drawn so that it is not its own inverse where that can be."""
         count = self.size(self.context.bijections[name])
-        order = list(range(1, count)) + [0]  # a cycle
+        order = [*range(1, count), 0]  # a cycle
         rng = random.Random(f"{self.seed}/{name}/{count}")
         names = rng.sample(range(count), count)
         images = {names[n]: names[order[n]] for n in range(count)}

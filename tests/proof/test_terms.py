@@ -399,7 +399,8 @@ def test_all_small_terms_with_odd_names_differ() -> None:
             for index in (Var(name, domain), Perm(name, False, Var(other, H)), Perm(name, True, Var(other, H))):
                 for term in (
                     Entry(other, (index,)), Entry(name, (index, index)), Cmp("le", index, At(0)),
-                    Cmp("eq", index, At(0)), Cmp("le", At(0), index, 1), sum_over(Var(name, domain), Entry(other, (index,))),
+                    Cmp("eq", index, At(0)), Cmp("le", At(0), index, 1),
+                    sum_over(Var(name, domain), Entry(other, (index,))),
                     Apply(f"fn:{name}", Size(other)), Mul((Size(name), Size(other))), Add((Size(name), Size(other))),
                 ):  # fmt: skip
                     assert found.setdefault(key(term), shape(term)) == shape(term)
