@@ -1,0 +1,1 @@
+"""Proofs written for checkers that others made."""

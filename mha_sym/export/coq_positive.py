@@ -1,0 +1,184 @@
+"""Scripts that a term is positive, along the same cases as the kernel's `is_positive`.
+
+Defines `positive`.  Coq decides whether they prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mha_sym.export.coq_shapes import I, Writer, branches, tactic
+from mha_sym.export.coq_terms import NotExported
+from mha_sym.proof.rules import Context, hypothesis, is_bracket, is_positive, product, sum_over
+from mha_sym.proof.terms import Add, Apply, Bind, Cmp, Domain, Entry, Mul, Num, Size, Term, flat_args, key
+
+Given = Sequence[tuple[int, tuple[Any, ...]]]
+
+
+def positive(writer: Writer, context: Context, term: Term, given: Given) -> str:
+    """A script for ``0 < term``, perhaps by assumptions ``given``."""
+    known = _known(writer, context, term, given)
+    if known:
+        return known
+    match term:
+        case Num(value):
+            if value.denominator == 1:
+                return "exact: ltr01" if value == 1 else "exact: positive_number"
+            return "apply: positive_product; [exact: positive_number | apply: positive_inverse; exact: positive_number]"
+        case Size(name, power):
+            return _power(writer, name, power)
+        case Apply("exp", _):
+            return "exact: exp_positive"
+        case Apply("inv", arg):
+            return tactic("apply: positive_inverse", positive(writer, context, arg, given))
+        case Add(args) | Mul(args) if args:
+            law = "positive_addition" if isinstance(term, Add) else "positive_product"
+            script = positive(writer, context, args[-1], given)
+            for arg in reversed(args[:-1]):
+                script = branches(f"apply: {law}", [positive(writer, context, arg, given), script])
+            return script
+        case Bind("sum", var, body):
+            keys = frozenset(key(hypothesis(context, *one)) for one in given)
+            if is_positive(body, context, keys):
+                name = writer.printer.var(var.name)
+                start = f"apply: (positive_sum {nonempty(writer, var.domain)}) => {name}"
+                return tactic(start, positive(writer, context, body, given))
+            return _row(writer, context, term, given)
+    raise NotExported(f"no proof that this is positive: {term}", where="export to Coq")
+
+
+def _known(writer: Writer, context: Context, term: Term, given: Given) -> str:
+    """By an assumption."""
+    for number, at in given:
+        assumed = hypothesis(context, number, at)
+        if key(assumed) != key(term):
+            continue
+        variables = context.positive[number][0]
+        places = [writer.printer.index(i, v.domain) for i, v in zip(at, variables, strict=True)]
+        law = " ".join([writer.printer.names.of("assumption", f"assumed{number}"), *places])
+        if writer.printer.term(assumed) == writer.printer.term(term):
+            return f"exact: ({law})"
+        return f"apply: (positive_same _ ({law})); {writer.same(term, assumed)}"
+    return ""
+
+
+def _power(writer: Writer, name: str, power: Any) -> str:
+    printer = writer.printer
+    if power.denominator == 1:
+        law = "positive_number" if name.isdigit() else f"(positive_size R {printer.names.of('hypothesis', f'{name}_gt0')})"
+    else:
+        law = printer.names.of("hypothesis", f"{printer.root(name)}_gt0")
+        power *= printer.roots[name]
+    inverse = "apply: positive_inverse" if power < 0 else ""
+    return tactic(inverse, "apply: positive_power" if abs(power) != 1 else "", f"exact: {law}")
+
+
+def nonempty(writer: Writer, domain: Domain) -> str:
+    """A proof that a domain has a position."""
+    inner = domain.factors or domain.blocks
+    if inner:
+        proof = nonempty(writer, inner[-1])
+        for one in reversed(inner[:-1]):
+            first = nonempty(writer, one)
+            rest = f"(positive_pair {first} {proof})" if domain.factors else f"(positive_joined _ {first})"
+            proof = rest
+        return proof
+    return _counted(writer, domain.size)
+
+
+def _counted(writer: Writer, size: Term) -> str:
+    match size:
+        case Num():
+            return "isT"
+        case Size(name, power) if power == 1:
+            return writer.printer.names.of("hypothesis", f"{name}_gt0")
+        case Mul(args):
+            ordered = sorted(args, key=key)
+            proof = _counted(writer, ordered[-1])
+            for one in reversed(ordered[:-1]):
+                proof = f"(positive_pair {_counted(writer, one)} {proof})"
+            return proof
+    raise NotExported(f"no proof that a domain of size {size} has a position", where="export to Coq")
+
+
+def _row(writer: Writer, context: Context, term: Bind, given: Given) -> str:
+    """A sum of brackets times positive factors with a bracket that is 1 somewhere."""
+    args = list(flat_args(term.body)) if isinstance(term.body, Mul) else [term.body]
+    brackets = [a for a in args if is_bracket(a, context)]
+    others = [a for a in args if a not in brackets]
+    row = sum_over(term.var, product(brackets))
+    known = _known(writer, context, row, given)
+    name = _row_shape(writer, args, brackets, bool(known))
+    var = writer.printer.var(term.var.name)
+    inner = [f"move=> {var}; {positive(writer, context, a, given)}" for a in others]
+    first = known or "by rewrite ?leq0n ?leqnn ?leq_addl ?eqxx"
+    if known:
+        return branches(f"apply: {name}", [first, *inner])
+    texts = [_truth(writer, b) for b in brackets]
+    families = " ".join(f"(fun {writer.printer.binder(term.var)} => {t})" for t in texts)
+    start = f"apply: (@{name} {writer.printer.count(term.var.domain)} {families} {' '.join('_' for _ in others)} "
+    return branches(f"{start}{nonempty(writer, term.var.domain)})", [first, *inner])
+
+
+def _truth(writer: Writer, bracket: Term) -> str:
+    if isinstance(bracket, Cmp):
+        return writer.printer.bracket(bracket)
+    assert isinstance(bracket, Entry)
+    return writer.printer.entry(bracket)
+
+
+def _row_shape(writer: Writer, args: list[Term], brackets: list[Term], known: bool) -> str:
+    """The law at the places of the brackets: ``known`` says whether the row is assumed to be kept."""
+    held = [Entry(f"!K{n}" if a in brackets else f"?F{n}", (I,)) for n, a in enumerate(args)]
+    keep = [h for h in held if h.name[0] == "!"]
+    rest = [h for h in held if h.name[0] == "?"]
+    body = Mul(tuple(held))
+    fronted = Mul((product(keep), product(rest)))
+    conjunction = " && ".join(f"({k.name[1:]} i)" for k in keep)
+    ready = "".join(f"rewrite -?both; " for _ in keep[1:])
+    factors = _all_positive(rest)
+    order = writer.same(body, fronted)
+    names = [f"P{n}" for n in range(len(rest))]
+    weights = writer.printer.term(product(rest))
+    row = "row" if known else "n0 row"
+    law = "positive_row" if known else "positive_first"
+    arguments = f"(K := fun i : 'I_n => {conjunction}) (F := fun i : 'I_n => {weights})"
+    if not known:
+        arguments += " (n0 := n0)"
+    close = f"apply: ({law} {arguments}); [{_row_given(keep, known)} | move=> i; {factors}]"
+    spread = f"apply: (positive_same (y := \\sum_(i < n) ({conjunction})%:R * {weights})); "
+    same = f"apply: in_sum => i; rewrite ?both; {_bridge(writer, body, fronted, keep)}"
+    proof = f"move=> {' '.join([row, *names])}; {spread}[{same} | {close}]"
+    del ready, order
+    binders = f"(n : nat) ({' '.join(k.name[1:] for k in keep)} : 'I_n -> bool)"
+    if rest:
+        binders += f" ({' '.join(r.name[1:] for r in rest)} : 'I_n -> R)"
+    positives = [f"(forall i : 'I_n, 0 < {writer.printer.term(r)[1:-1]} :> R)" for r in rest]
+    row_text = f"0 < {writer.printer.term(sum_over(I, product(keep)))} :> R"
+    if not known:
+        binders += " (n0 : (0 < n)%N)"
+        row_text = " && ".join(f"{k.name[1:]} (Ordinal n0)" for k in keep)
+        proof = proof.replace("move=> n0 row", "move=> row", 1)
+    statement = f"0 < {writer.printer.term(sum_over(I, body))} :> R"
+    return writer.shape("positive_row", binders, [row_text, *positives], statement, proof)
+
+
+def _bridge(writer: Writer, body: Mul, fronted: Mul, keep: list[Entry]) -> str:
+    del keep
+    return writer.same(body, fronted)
+
+
+def _row_given(keep: list[Entry], known: bool) -> str:
+    if known and len(keep) > 1:
+        return "apply: (positive_same _ row); apply: in_sum => i; rewrite ?both; reflexivity"
+    return "exact: row"
+
+
+def _all_positive(rest: list[Entry]) -> str:
+    if not rest:
+        return "exact: ltr01"
+    script = f"exact: P{len(rest) - 1}"
+    for number in reversed(range(len(rest) - 1)):
+        script = f"apply: positive_product; [exact: P{number} | {script}]"
+    return script
