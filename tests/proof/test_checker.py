@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
 
+from mha_sym.library import load
 from mha_sym.proof.checker import Certificate, Goal, Rejected, Step, check, check_all
-from mha_sym.proof.rules import Context, Definition, Lemma
+from mha_sym.proof.prover import Prover
+from mha_sym.proof.rules import RULES, Context, Definition, Lemma
 from mha_sym.proof.terms import (
     ONE,
     ZERO,
@@ -30,8 +34,11 @@ from mha_sym.proof.terms import (
     Size,
     Term,
     Var,
+    children,
+    put_path,
     sum_over,
 )
+from tests.proof.engine import Unclear, World, agree, value
 
 
 def number(n: int | Fraction) -> Num:
@@ -294,10 +301,10 @@ def test_what_may_be_zero_does_not_cancel() -> None:
         booleans=frozenset({"keep"}), positive=(((Var("s", TWO),), Entry("keep", (Var("s", TWO),))), ((), other))
     )
     largest = Bind("max", Var("s", TWO), ONE)
-    for value in (x, ZERO, number(-1), Add(()), Add((x, ONE)), Mul((x, ONE)), row, late, largest):
+    for one in (x, ZERO, number(-1), Add(()), Add((x, ONE)), Mul((x, ONE)), row, late, largest):
         with pytest.raises(Rejected):
             proved(
-                Mul((value, Apply("inv", value))), ONE, [step("cancel", value=0, inverse=1, given=((1, ()),))], [],
+                Mul((one, Apply("inv", one))), ONE, [step("cancel", value=0, inverse=1, given=((1, ()),))], [],
                 replace(context, positive=(*context.positive[1:], ((), other))),
             )  # fmt: skip
 
@@ -320,36 +327,145 @@ def test_a_row_is_kept_only_by_its_own_assumption() -> None:
     assert proved(*goal, [step("cancel", value=0, inverse=1, given=((1, (t,)),))], [], context, variables=(t,))
 
 
-# ---------------------------------------------------------------- a real proof, tampered with
+# ---------------------------------------------------------------- real proofs, tampered with
+
+SIZES = {"B": 2, "T": 4, "S": 5, "d_model": 6, "h": 3, "d_k": 7, "d_v": 8}
+CLAIMS = {
+    "softmax_add_row_constant": (0,),
+    "softmax_rows_sum_to_one": (0, 1),
+    "split_transpose_join_is_identity": (0,),
+    "split_columns_inverse_join_columns": (0,),
+    "concat_output_eq_sum_over_heads": (0,),
+    "numerical_axis_trace": (0, 3),
+}
 
 
-def shift() -> tuple[Goal, list[Step], Context]:
-    """``exp(x + c) / sum exp(x + c) = exp(x) / sum exp(x)``, step by step."""
-    s, u = Var("s", T), Var("u", T)
-    c = Entry("c", ())
-
-    def weight(at: Var, *more: Term) -> Term:
-        return Apply("exp", Add((Entry("x", (at,)), *more)) if more else Entry("x", (at,)))
-
-    left = Mul((weight(s, c), Apply("inv", sum_over(u, weight(u, c)))))
-    right = Mul((weight(s), Apply("inv", sum_over(u, weight(u)))))
-    steps = [
-        step("exp_of_sum", (0,)),
-        step("exp_of_sum", (1, 0, 0)),
-        step("factor", (1, 0), positions=(1,)),
-        step("inverse_of_product", (1,)),
-        step("inverse_of_exp", (1, 0)),
-        step("arithmetic"),
-        step("exp_product", first=1, second=2),
-        step("take_out", (2, 0), positions=((), ())),
-        step("collect", (2, 0, 0), first=0, second=1),
-        step("arithmetic", (2, 0)),
-        step("arithmetic", (2,)),
-        step("arithmetic"),
-    ]
-    return Goal("shift", (s,), left, right), steps, Context()
+@cache
+def proofs() -> tuple[tuple[Certificate, Context], ...]:
+    """Certificates of the library, as the search finds them."""
+    found = []
+    for name, numbers in CLAIMS.items():
+        prover = Prover(load(name), recheck=False)
+        outcomes = [prover.claim(one) for one in prover.theorem.claims[: max(numbers) + 1]]
+        for n in numbers:
+            found += [(one, outcomes[n].context) for one in outcomes[n].certificates if one.steps]
+    return tuple(found)
 
 
-def test_the_honest_proof_passes() -> None:
-    goal, steps, context = shift()
-    assert check(Certificate(goal, tuple(steps), ()), context) == Lemma(goal.variables, goal.left, goal.right)
+def holds(goal: Goal, context: Context, seed: int) -> bool:
+    """Whether a goal is true at one place of one world, by loops."""
+    world = World(SIZES, context, seed)
+    env = {v.name: seed % world.size(v.domain) for v in goal.variables}
+    try:
+        return agree(value(goal.left, world, env), value(goal.right, world, env))
+    except Unclear:
+        return True
+
+
+@pytest.mark.parametrize("n", range(7))
+def test_honest_proofs_pass(n: int) -> None:
+    certificate, context = proofs()[n]
+    goal = certificate.goal
+    assert check(certificate, context) == Lemma(goal.variables, goal.left, goal.right)
+    assert all(holds(goal, context, seed) for seed in range(3))
+
+
+def forged(certificate: Certificate, rng: random.Random) -> Certificate:
+    """The certificate with one thing changed: a step left out, doubled, moved, renamed, with other arguments."""
+    sides = [list(certificate.left), list(certificate.right)]
+    side = sides[rng.randrange(2)] or sides[0] or sides[1]
+    if not side:
+        return certificate
+    at = rng.randrange(len(side))
+    one = side[at]
+    match rng.choice(["drop", "double", "swap", "path", "rule", "args"]):
+        case "drop":
+            del side[at]
+        case "double":
+            side.insert(at, one)
+        case "swap":
+            other = rng.randrange(len(side))
+            side[at], side[other] = side[other], side[at]
+        case "path":
+            path = (*one.path[:-1],) if one.path and rng.random() < 0.5 else (*one.path, rng.randrange(2))
+            side[at] = replace(one, path=path)
+        case "rule":
+            side[at] = replace(one, rule=rng.choice(sorted(RULES)))
+        case "args":
+            args = dict(one.args)
+            for name in list(args):
+                args[name] = rng.choice([0, 1, 2, -1, True, (), (0,), (1, 0), ((0,), (1,)), "x", None, args[name]])
+            side[at] = replace(one, args=args)
+    return Certificate(certificate.goal, tuple(sides[0]), tuple(sides[1]))
+
+
+def changed(term: Term, rng: random.Random) -> Term:
+    """The term with one leaf, factor, addend, order of positions or function changed."""
+    inside = children(term)
+    if inside and rng.random() < 0.85:
+        n = rng.randrange(len(inside))
+        return put_path(term, (n,), changed(inside[n], rng))
+    match term:
+        case Entry(name, at) if len(at) > 1 and rng.random() < 0.5:
+            return Entry(name, at[::-1])
+        case Entry(name, at):
+            return rng.choice([Entry(name + "2", at), Mul((number(2), term)), ZERO])
+        case Add(args) | Mul(args) if len(args) > 1:
+            return rng.choice([Add(args[1:]), Mul(args[1:]), Mul(args) if isinstance(term, Add) else Add(args)])
+        case Cmp(op, left, right, offset):
+            return rng.choice([Cmp(op, right, left, offset), Cmp(op, left, right, offset + 1), ONE])
+        case Bind(op, var, body):
+            return Bind("max" if op == "sum" else "sum", var, body)
+        case Apply(name, arg):
+            return arg if rng.random() < 0.5 else Apply("exp" if name == "inv" else "inv", arg)
+    return Add((term, ONE))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_forged_steps_never_prove_a_changed_goal(seed: int) -> None:
+    """Whatever is done to goal and steps, what the checker returns is true at small sizes."""
+    rng = random.Random(seed)
+    rejected = accepted = 0
+    for certificate, context in proofs():
+        for _ in range(40):
+            new = certificate
+            for _ in range(rng.randrange(3)):
+                new = forged(new, rng)
+            goal = certificate.goal
+            if rng.random() < 0.7:
+                left = changed(goal.left, rng) if rng.random() < 0.6 else goal.left
+                goal = replace(goal, left=left, right=changed(goal.right, rng) if left is goal.left else goal.right)
+            try:
+                lemma = check(replace(new, goal=goal), context)
+            except Rejected:
+                rejected += 1
+                continue
+            accepted += 1
+            assert (lemma.left, lemma.right) == (goal.left, goal.right)
+            assert all(holds(goal, context, n) for n in range(4))
+    assert rejected > 200
+    assert accepted
+
+
+def test_most_single_changes_of_steps_are_rejected() -> None:
+    """A doubled 'arithmetic' may do no harm; but a certificate with a step left out seldom ends where it should."""
+    rng = random.Random(1)
+    tried = rejected = 0
+    for certificate, context in proofs():
+        for n in range(len(certificate.steps)):
+            left = certificate.left[:n] + certificate.left[n + 1 :]
+            right = certificate.right if n < len(certificate.left) else tuple(
+                one for m, one in enumerate(certificate.right, len(certificate.left)) if m != n
+            )
+            tried += 1
+            try:
+                check(Certificate(certificate.goal, left, right), context)
+            except Rejected:
+                rejected += 1
+        for _ in range(20):
+            tried += 1
+            try:
+                check(forged(certificate, rng), context)
+            except Rejected:
+                rejected += 1
+    assert rejected > 0.7 * tried
