@@ -23,9 +23,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "proof": ("proof",),
     "attention": ("attention",),
-    "render": ("render", "export"),
+    "render": ("render",),
     "audit": ("audit",),
     "library": ("library",),
+    "export": ("export",),
     "cli": ("cli", "__main__"),
 }  # fmt: skip
 ORDER = list(LAYERS)
