@@ -332,7 +332,8 @@ def _prove(writer: Writer, proof: _Proof) -> None:
     name = printer.names.of("theorem", goal.name)
     binders = "".join(f" {printer.binder(v)}" for v in goal.variables)
     variables = " ".join(printer.var(v.name) for v in goal.variables)
-    used = []
+    bound = [v.name for v in goal.variables]
+    used: list[list[str]] = []
     for label, side in (("left", proof.left), ("right", proof.right)):
         used.append([])
         for number, step in enumerate(side.steps):
@@ -340,11 +341,12 @@ def _prove(writer: Writer, proof: _Proof) -> None:
             if printer.term(before) == printer.term(after):
                 continue
             law = printer.names.fresh(f"{name}_{label}_{number + 1}_{step.rule}")
-            text = script(writer, proof.context, before, after, step)
+            text = script(writer, proof.context, bound, before, after, step)
             equation = writer.equation(before, after)
             writer.lines.append(f"Lemma {law}{binders} : {equation}.\nProof. {text}. Qed.")
             used[-1].append(f"{law} {variables}".strip())
-    end = writer.same(proof.left.terms[-1], proof.right.terms[-1])
+    with printer.entered(*bound):
+        end = writer.same(proof.left.terms[-1], proof.right.terms[-1])
     chain = [f"apply: (etrans ({law}))" for law in used[0]]
     chain += [f"apply: (esym (etrans ({law}) _)); apply: esym" for law in ()]
     back = _back(used[1])

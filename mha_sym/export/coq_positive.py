@@ -41,9 +41,10 @@ def positive(writer: Writer, context: Context, term: Term, given: Given) -> str:
         case Bind("sum", var, body):
             keys = frozenset(key(hypothesis(context, *one)) for one in given)
             if is_positive(body, context, keys):
-                name = writer.printer.var(var.name)
-                start = f"apply: (positive_sum {nonempty(writer, var.domain)}) => {name}"
-                return tactic(start, positive(writer, context, body, given))
+                with writer.printer.entered():
+                    name = writer.printer.enter(var.name)
+                    start = f"apply: (positive_sum {nonempty(writer, var.domain)}) => {name}"
+                    return tactic(start, positive(writer, context, body, given))
             return _row(writer, context, term, given)
     raise NotExported(f"no proof that this is positive: {term}", where="export to Coq")
 
@@ -110,8 +111,9 @@ def _row(writer: Writer, context: Context, term: Bind, given: Given) -> str:
     row = sum_over(term.var, product(brackets))
     known = _known(writer, context, row, given)
     name = _row_shape(writer, args, brackets, bool(known))
-    var = writer.printer.var(term.var.name)
-    inner = [f"move=> {var}; {positive(writer, context, a, given)}" for a in others]
+    with writer.printer.entered():
+        var = writer.printer.enter(term.var.name)
+        inner = [f"move=> {var}; {positive(writer, context, a, given)}" for a in others]
     first = known or "by rewrite ?leq0n ?leqnn ?leq_addl ?eqxx"
     if known:
         return branches(f"apply: {name}", [first, *inner])

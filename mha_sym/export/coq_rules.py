@@ -6,7 +6,7 @@ step is right: Coq does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +64,16 @@ class Place:
     args: Mapping[str, Any]
 
 
-def script(writer: Writer, context: Context, whole: Term, after: Term, step: Step) -> str:
-    """A script for ``whole = after``: down the path of the step, then the law of its rule."""
+def script(
+    writer: Writer, context: Context, variables: Iterable[str], whole: Term, after: Term, step: Step
+) -> str:
+    """A script for ``whole = after``, for all values of some variables: down the path, then the law of the rule."""
     old, new = at_path(whole, step.path), at_path(after, step.path)
     if step.rule not in _SCRIPTS:
         raise NotExported(f"the rule {step.rule!r} is not exported", where="export to Coq")
-    return tactic(descent(writer, whole, step.path), _SCRIPTS[step.rule](Place(writer, context, old, new, step.args)))
+    with writer.printer.entered(*variables):
+        down = descent(writer, whole, step.path)
+        return tactic(down, _SCRIPTS[step.rule](Place(writer, context, old, new, step.args)))
 
 
 def descent(writer: Writer, term: Term, path: Sequence[int]) -> str:
@@ -82,7 +86,7 @@ def descent(writer: Writer, term: Term, path: Sequence[int]) -> str:
                 found += [f"apply: {rest}"] * number
                 found += [f"apply: {one}"] if number < len(args) - 1 else []
             case Bind(op, var, _):
-                found.append(f"apply: {'in_sum' if op == 'sum' else 'in_greatest'} => {writer.printer.var(var.name)}")
+                found.append(f"apply: {'in_sum' if op == 'sum' else 'in_greatest'} => {writer.printer.enter(var.name)}")
             case Apply():
                 found.append(writer.into(term))
         term = children(term)[number]
@@ -153,10 +157,10 @@ def _lemma(at: Place) -> str:
     simplified = substituted(left, new) or substituted(right, new)
     first = subst(left, new)
     moved = "" if printer.term(first) == printer.term(at.old) else at.writer.same(at.old, first)
-    start = f"have E := {law}" + ("; rewrite !positions in E" if simplified else "")
+    start = f"have known := {law}" + ("; rewrite !positions in known" if simplified else "")
     if not moved:
-        return tactic(start, "exact: E")
-    return f"{start}; apply: (@etrans _ _ {printer.term(first)}); [{moved} | exact: E]"
+        return tactic(start, "exact: known")
+    return f"{start}; apply: (@etrans _ _ {printer.term(first)}); [{moved} | exact: known]"
 
 
 # ---------------------------------------------------------------- sums and products
@@ -342,7 +346,7 @@ def _split_sum(at: Place) -> str:
     for number, var in enumerate(variables):
         if number < len(variables) - 1:
             found.append("apply: (etrans (split_sum _))")
-        found.append(f"apply: in_sum => {at.writer.printer.var(var.name)}")
+        found.append(f"apply: in_sum => {at.writer.printer.enter(var.name)}")
     simplified = substituted(at.old.body, {at.old.var.name: Join(domain, tuple(variables))})
     return tactic(*found, settle(simplified))
 
@@ -386,7 +390,7 @@ def _reindex(at: Place) -> str:
     law = f"(reindex_sum {at.writer.printer.bijection(name, inverse)} _)"
     if not substituted(at.old.body, {at.old.var.name: Perm(name, inverse, at.old.var)}):
         return f"exact: {law}"
-    var = at.writer.printer.var(at.new.var.name)
+    var = at.writer.printer.enter(at.new.var.name)
     return tactic(f"apply: (etrans {law})", f"apply: in_sum => {var}", settle(True))
 
 
@@ -482,15 +486,15 @@ def _where_one(at: Place, end: str) -> str:
     statement = writer.equation(Mul(tuple(args)), Mul(tuple(changed)))
     name = writer.shape("guard", f"(p : bool) {scalars}", (f"(p -> x{inner} = y)",), statement, proof)
     down = descent(writer, children(at.old)[inner], below)
-    return tactic(f"apply: {name} => K", down, end)
+    return tactic(f"apply: {name} => holds", down, end)
 
 
 def _guard(at: Place) -> str:
-    return _where_one(at, "exact: (guarded _ K)")
+    return _where_one(at, "exact: (guarded _ holds)")
 
 
 def _spread(at: Place) -> str:
-    return _where_one(at, "exact: (spread _ K)")
+    return _where_one(at, "exact: (spread _ holds)")
 
 
 def _chained(at: Place, positions: Sequence[int], implied: Cmp, back: bool) -> str:

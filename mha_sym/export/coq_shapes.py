@@ -112,7 +112,8 @@ class Writer:
                 new = var if var.name not in free(body2) else fresh_var(var, free(body) | free(body2))
                 first, second = subst(body, {var.name: new}), subst(body2, {var2.name: new})
                 lemma = "in_sum" if op == "sum" else "in_greatest"
-                return tactic(f"apply: {lemma} => {self.printer.var(new.name)}", self.same(first, second))
+                with self.printer.entered():
+                    return tactic(f"apply: {lemma} => {self.printer.enter(new.name)}", self.same(first, second))
             case Apply(name, arg), Apply(other, arg2) if name == other:
                 return tactic(self.into(left), self.same(arg, arg2))
         raise NotExported(f"two terms that are not equal: {left} and {right}", where="export to Coq")

@@ -7,7 +7,8 @@ Defines `Names`, `Printer`, and how a size with a root is written.  Proof script
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
@@ -40,9 +41,11 @@ TAKEN = frozenset(
     "as at cofix else end exists exists2 fix for forall fun if in is let match mod Prop return Set SProp then Type using "
     "where with by of have suff suffices without pose set move apply exact case elim rewrite R isT erefl esym etrans "
     "exp exp_add exp_positive size_roots size_roots0 positions inner outer val nat seq perm lshift rshift Ordinal "
-    "Lemma Proof Qed Definition Theorem Variable Hypothesis Section End Leaf Node Unit Any Number Power Posz Negz"
-    " mulx addx number value leaf tree leaves names upper lower total plain greatest Num GRing K".split()
+    "Lemma Proof Qed Definition Theorem Variable Hypothesis Section End Leaf Node Unit Any Number Power Posz Negz "
+    "mulx addx number value leaf tree leaves names upper lower total plain greatest Num GRing known holds row E0".split()
 )
+#: what the variables of the lemmas about shapes are called; a size or tensor of that name would be hidden by them
+HIDDEN = re.compile(r"i|[xPH]\d+")
 
 
 class NotExported(Problem):
@@ -65,7 +68,8 @@ class Names:
     def of(self, kind: str, name: str) -> str:
         """The identifier of a thing, always the same one."""
         if (kind, name) not in self.given:
-            self.given[kind, name] = self.fresh(name)
+            hidden = kind != "position" and HIDDEN.fullmatch(name) is not None
+            self.given[kind, name] = self.fresh(f"{name}_" if hidden else name)
         return self.given[kind, name]
 
     def fresh(self, name: str) -> str:
@@ -106,12 +110,14 @@ class Printer:
         over: the domains of the positions of each tensor.
         booleans: tensors that are 0 or 1, and are functions to bool in Coq.
         roots: the degree of the root of each size that is written as a power of it.
+        scope: what the positions that a proof has introduced are called, where the name alone would be ambiguous.
     """
 
     names: Names
     over: Mapping[str, tuple[Domain, ...]]
     booleans: frozenset[str] = frozenset()
     roots: Mapping[str, int] = field(default_factory=dict)
+    scope: dict[str, str] = field(default_factory=dict)
 
     # ------------------------------------------------------------ sizes and positions
 
@@ -161,7 +167,41 @@ class Printer:
 
     def var(self, name: str) -> str:
         """A variable position."""
-        return name.removeprefix("?") if name.startswith("?") else self.names.of("position", name)
+        if name.startswith("?"):
+            return name.removeprefix("?")
+        return self.scope.get(name) or self.names.of("position", name)
+
+    @contextmanager
+    def entered(self, *names: str) -> Iterator[None]:
+        """Positions that a proof introduces; one that hides another in the term is called otherwise here."""
+        before = dict(self.scope)
+        for name in names:
+            self.enter(name)
+        try:
+            yield
+        finally:
+            self.scope.clear()
+            self.scope.update(before)
+
+    def enter(self, name: str) -> str:
+        """Introduce a position until `entered` ends; how it is called."""
+        if name.startswith("?"):
+            return self.var(name)
+        found = self.names.of("position", name)
+        while found in self.scope.values():
+            found = self.names.of("position", f"{found}'")
+        self.scope[name] = found
+        return found
+
+    @contextmanager
+    def bound(self, name: str) -> Iterator[None]:
+        """Inside a term, a bound position has its own name again."""
+        before = self.scope.pop(name, None)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.scope[name] = before
 
     def index(self, index: Index, domain: Domain | None) -> str:
         """A position in a domain, which only a fixed position needs."""
@@ -221,10 +261,11 @@ class Printer:
                 return self._chain("+", args) if args else "0"
             case Mul(args):
                 return self._chain("*", args) if args else "1"
-            case Bind("sum", var, body):
-                return f"(\\sum_({self.var(var.name)} < {self.count(var.domain)}) {self.term(body)})"
-            case Bind("max", var, body):
-                return f"(greatest (fun {self.binder(var)} => {self.term(body)}))"
+            case Bind(op, var, body) if op in ("sum", "max"):
+                with self.bound(var.name):
+                    if op == "max":
+                        return f"(greatest (fun {self.binder(var)} => {self.term(body)}))"
+                    return f"(\\sum_({self.var(var.name)} < {self.count(var.domain)}) {self.term(body)})"
             case Apply("inv", arg):
                 return f"({self.term(arg)})^-1" if not self.term(arg).startswith("(") else f"{self.term(arg)}^-1"
             case Apply(name, arg):
