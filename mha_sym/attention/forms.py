@@ -87,17 +87,19 @@ def combined(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Optio
 
 
 def attend(
-    d: Dims, q: Expr, k: Expr, v: Expr, o: Options, lead: str, name: str = "{}"
+    d: Dims, q: Expr, k: Expr, v: Expr, o: Options, lead: str, name: str = "{}", shared: str = ""
 ) -> tuple[Expr, Expr, Expr]:
     """Scores, weights and head outputs of heads that are already split.
 
-    ``lead`` names the leading axes, ``"b h"`` for all heads at once and ``"b"`` for one of them.
+    ``lead`` names the leading axes, ``"b h"`` for all heads at once and ``"b"`` for one of them; ``shared`` those of
+    keys and values where several query heads read the same.
     """
     scale = Scalar(d.scale if o.scale is None else o.scale)
-    scores: Expr = einsum(f"{lead} t k, {lead} s k -> {lead} t s", q, k) * scale
+    shared = shared or lead
+    scores: Expr = einsum(f"{lead} t k, {shared} s k -> {lead} t s", q, k) * scale
     scores = Named(_bias(scores, o.mask), name.format("S"), "definition of the scores")
     weights = Named(Softmax(scores, (d.s,), o.keep), name.format("A"), "softmax over the keys")
-    pattern = f"{lead} t s, {lead} s v -> {lead} t v"
+    pattern = f"{lead} t s, {shared} s v -> {lead} t v"
     z = Named(einsum(pattern, weights, v), name.format("Z"), "weighted sum of the values")
     return scores, weights, z
 

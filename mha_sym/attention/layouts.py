@@ -1,14 +1,13 @@
 """Layouts: how implementations store the weights of attention, as patterns to the canonical ones.
 
-Defines `Layout`, the table `LAYOUTS` (one row a layout) and `find_layout`.  A layout is data: for every canonical
-weight the stored parameter it lies in and the einops pattern that takes it out.  Read symbolically
-(`Layout.weights`) it gives the canonical weights as expressions of the stored parameters, so that the form that is
-proved is evaluated on the very arrays that the implementation keeps.  Nothing here reads a file or a framework.
+Defines `Layout`, `LAYOUTS` (those of `mha_sym.attention.layout_table`, one row a layout) and `find_layout`.  A layout
+is data: for every canonical weight the stored parameter it lies in and the pattern that takes it out.  Read
+symbolically (`Layout.weights`) it gives the canonical weights as expressions of the stored parameters, so that the form
+that is proved is evaluated on the very arrays that the implementation keeps.  Nothing here reads a file or a framework.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,61 +17,19 @@ import sympy
 
 from mha_sym.arrays import check_arrays, solve_sizes
 from mha_sym.attention.dims import Dims, Weights
-from mha_sym.axes import Axis, axis, product
+from mha_sym.attention.layout_table import TABLE
+from mha_sym.attention.rows import GROUPS, INPUT_WIDTHS, Row
+from mha_sym.axes import axis, size_symbol
 from mha_sym.errors import DataProblem, Problem, show_axes
-from mha_sym.expr import Expr, Input, Rename, Select, find_axis
-from mha_sym.pattern import rearrange
+from mha_sym.expr import Expr, Input, Rename, find_axis
+
+__all__ = ["CANONICAL", "INPUT_WIDTHS", "LAYOUTS", "Layout", "Row", "find_layout"]
 
 #: the canonical weights and their axes, in the order in which messages list them
 CANONICAL: dict[str, str] = {
     "w_q": "m (h k)", "w_k": "m (h k)", "w_v": "m (h v)", "w_o": "(h v) m",
     "b_q": "(h k)", "b_k": "(h k)", "b_v": "(h v)", "b_o": "m",
 }  # fmt: skip
-
-#: letters that count parts of a packed parameter and have a fixed size
-COUNTS: dict[str, int] = {"two": 2, "three": 3}
-
-#: letters of the widths of the key and value inputs where they differ from that of the query input
-INPUT_WIDTHS: dict[str, str] = {"n": "d_key", "p": "d_value"}
-
-_ROW = re.compile(r"\s*(?P<stored>[\w.]+)\s*:\s*(?P<left>[^>]+?)\s*->\s*(?P<right>[^\[]+?)\s*(\[(?P<pick>\d+)\])?\s*")
-_GROUP = re.compile(r"\([\w\s]+\)|\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Where one canonical weight lies: a stored parameter, a pattern, and which part of the first axis of the result.
-
-    Example:
-        >>> Row.read("in_proj_weight: (three h k) m -> three m (h k) [1]").pick
-        1
-    """
-
-    stored: str
-    left: str
-    right: str
-    pick: int | None = None
-
-    @staticmethod
-    def read(text: str) -> Row:
-        """A row from its one-line form ``stored: axes -> axes [part]``.
-
-        Raises:
-            Problem: if the line has another form.
-        """
-        found = _ROW.fullmatch(text)
-        if found is None:
-            raise Problem(
-                f"the row {text!r} of a layout cannot be read",
-                expected="'in_proj_weight: (three h k) m -> three m (h k) [0]'",
-            )
-        pick = found["pick"]
-        return Row(found["stored"], found["left"], found["right"], None if pick is None else int(pick))
-
-    def __str__(self) -> str:
-        part = "" if self.pick is None else f" [{self.pick}]"
-        return f"{self.stored}: {self.left} -> {self.right}{part}"
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -81,9 +38,7 @@ class Layout:
     Attributes:
         name: how commands and `Implementation` call it.
         words: who stores weights like that.
-        rows: for every canonical weight (see `CANONICAL`) its `Row` in one-line form.  The letters are those of
-            `Dims` (m model feature, h head, k and v head features), those of `COUNTS`, and n and p for the widths
-            of key and value inputs of their own.
+        rows: for every canonical weight (see `CANONICAL`) its `Row` in one-line form.
         same: head features that this layout cannot tell apart, e.g. ``{"v": "k"}`` for values as wide as keys.
 
     Example:
@@ -132,22 +87,35 @@ class Layout:
 
     def heads_are_an_axis(self) -> bool:
         """Whether the number of heads can be read off a stored parameter: ``h`` is an axis of its own."""
-        return any("h" in _GROUP.findall(self.row(target).left) for target in self.rows)
+        return any("h" in self.row(target).groups for target in self.rows)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether several query heads read one key and value head.
+
+        Example:
+            >>> LAYOUTS["grouped"].grouped, LAYOUTS["combined"].grouped
+            (True, False)
+        """
+        return bool(self._letters & GROUPS.keys())
+
+    @property
+    def _letters(self) -> frozenset[str]:
+        return frozenset().union(*(self.row(target).letters for target in self.rows))
 
     def input_widths(self) -> tuple[str, ...]:
         """The sizes of key and value inputs with a width of their own, such as ``('d_key', 'd_value')``."""
-        rows = " ".join(self.row(target).left for target in self.rows)
-        used = {name for group in _GROUP.findall(rows) for name in _words(group)}
-        return tuple(size for letter, size in INPUT_WIDTHS.items() if letter in used)
+        return tuple(size for letter, size in INPUT_WIDTHS.items() if letter in self._letters)
 
     def dims(self, **sizes: str | int | sympy.Expr) -> Dims:
-        """The axes of a layer stored like that, with ``d_v`` as wide as ``d_k`` where the layout says so.
+        """The axes of a layer stored like that: ``d_v = d_k`` and ``h = G R`` where the layout says so.
 
         Example:
-            >>> LAYOUTS["torch_packed"].dims().hv
-            (h v): d_k*h
+            >>> LAYOUTS["torch_packed"].dims().hv, LAYOUTS["grouped"].dims().h
+            ((h v): d_k*h, h: G*R)
         """
-        given = {"B": "B", "T": "T", "S": "S", "d_model": "d_model", "h": "h", "d_k": "d_k", "d_v": "d_v", **sizes}
+        heads = size_symbol("G") * size_symbol("R") if self.grouped else "h"
+        given = {"B": "B", "T": "T", "S": "S", "d_model": "d_model", "h": heads, "d_k": "d_k", "d_v": "d_v", **sizes}
         one = {name: axis(letter, given[name]) for name, letter in _LETTERS.items()}
         if self.same.get("v") == "k":
             one["d_v"] = axis("v", one["d_k"].size)
@@ -165,7 +133,7 @@ class Layout:
         for target in self.targets(biases):
             row = self.row(target)
             role = "weight" if target.startswith("w_") else "bias"
-            one = Input(row.stored, _axes(row.left, d), role)  # type: ignore[arg-type]
+            one = Input(row.stored, row.axes(d), role)  # type: ignore[arg-type]
             if found.setdefault(row.stored, one).axes != one.axes:
                 raise Problem(
                     f"parameter {row.stored!r} has two sets of axes", where=f"layout {self.name}",
@@ -187,11 +155,7 @@ class Layout:
 
     def _canonical(self, target: str, parameters: Mapping[str, Input], d: Dims) -> Expr:
         row = self.row(target)
-        value: Expr = parameters[row.stored]
-        if row.left != row.right:
-            value = rearrange(value, f"{row.left} -> {row.right}")
-        if row.pick is not None:
-            value = Select(value, value.axes[0], row.pick)
+        value = row.take(parameters[row.stored], d)
         if "v" in CANONICAL[target] and self.same.get("v") == "k" and d.hk in value.axes:
             value = Rename(value, find_axis(value, d.hk.name, target), d.hv)
         return value
@@ -216,33 +180,42 @@ class Layout:
         parameters = self.parameters(self.dims(), self.biases(arrays))
         _same_names(self, parameters, arrays)
         check_arrays(parameters, arrays)
-        return solve_sizes(parameters, arrays, known)
+        if not self.grouped:
+            return solve_sizes(parameters, arrays, known)
+        return _grouped_sizes(parameters, arrays, known)
 
 
 _LETTERS = {"B": "b", "T": "t", "S": "s", "d_model": "m", "h": "h", "d_k": "k", "d_v": "v"}
 
 
-def _words(group: str) -> list[str]:
-    return group.strip("()").split()
-
-
-def _axes(left: str, d: Dims) -> tuple[Axis, ...]:
-    """The stored axes of a row: ``'(three h k) m'`` as axes."""
-    return tuple(
-        product(*(_letter(name, d) for name in _words(group))) if "(" in group else _letter(group, d)
-        for group in _GROUP.findall(left)
-    )
-
-
-def _letter(name: str, d: Dims) -> Axis:
-    if name in COUNTS:
-        return axis(name, COUNTS[name])
-    if name in INPUT_WIDTHS:
-        return axis(name, INPUT_WIDTHS[name])
-    known = {one.name: one for one in (d.m, d.h, d.k, d.v)}
-    if name not in known:
-        raise Problem(f"no letter {name!r} in layouts", expected=", ".join([*known, *INPUT_WIDTHS, *COUNTS]))
-    return known[name]
+def _grouped_sizes(
+    parameters: Mapping[str, Input], arrays: Mapping[str, Any], known: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes where ``h = G R``: every number of key and value heads that divides h is tried if none is known."""
+    heads = known.get("h")
+    rest = {name: n for name, n in known.items() if name not in ("h", "G", "R")}
+    if heads is None:
+        found = solve_sizes(parameters, arrays, known)
+        return {**found, "h": found["G"] * found["R"]}
+    tried = [known["G"]] if "G" in known else [n for n in range(1, heads + 1) if heads % n == 0]
+    fitting, refused = [], None
+    for groups in tried:
+        if heads % groups:
+            raise DataProblem(f"{heads} heads do not divide into {groups} key and value heads", expected="h = G R")
+        try:
+            fitting.append(solve_sizes(parameters, arrays, {**rest, "G": groups, "R": heads // groups}))
+        except DataProblem as problem:
+            refused = refused or problem
+    if len(fitting) > 1:
+        several = ", ".join(str(sizes["G"]) for sizes in fitting)
+        raise DataProblem(
+            "the number of key and value heads cannot be told", got=f"{several} all fit",
+            hint="give it, on the command line --kv-heads N",
+        )  # fmt: skip
+    if not fitting:
+        assert refused is not None  # one is a divisor of every number
+        raise refused
+    return {**fitting[0], "h": heads}
 
 
 def _same_names(layout: Layout, parameters: Mapping[str, Input], arrays: Mapping[str, Any]) -> None:
@@ -257,64 +230,10 @@ def _same_names(layout: Layout, parameters: Mapping[str, Input], arrays: Mapping
         )
 
 
-_HEADS_SIDE_BY_SIDE = {
-    "w_q": "w_q: m (h k) -> m (h k)", "w_k": "w_k: m (h k) -> m (h k)", "w_v": "w_v: m (h v) -> m (h v)",
-    "w_o": "w_o: (h v) m -> (h v) m", "b_q": "b_q: (h k) -> (h k)", "b_k": "b_k: (h k) -> (h k)",
-    "b_v": "b_v: (h v) -> (h v)", "b_o": "b_o: m -> m",
-}  # fmt: skip
-
-_TORCH_BIASES = {
-    "b_q": "in_proj_bias: (three h k) -> three (h k) [0]",
-    "b_k": "in_proj_bias: (three h k) -> three (h k) [1]",
-    "b_v": "in_proj_bias: (three h k) -> three (h k) [2]",
-    "b_o": "out_proj.bias: m -> m",
-}
-
-#: every layout that is known; a further one is one more row
+#: every layout that is known; a further one is one more row of the table
 LAYOUTS: dict[str, Layout] = {
-    layout.name: layout
-    for layout in (
-        Layout("combined", "one matrix for all heads, (in, out), the columns of a head together", _HEADS_SIDE_BY_SIDE),
-        Layout(
-            "separate", "one matrix a head, as in the paper",
-            {
-                "w_q": "w_q: h m k -> m (h k)", "w_k": "w_k: h m k -> m (h k)", "w_v": "w_v: h m v -> m (h v)",
-                "w_o": "w_o: h v m -> (h v) m", "b_q": "b_q: h k -> (h k)", "b_k": "b_k: h k -> (h k)",
-                "b_v": "b_v: h v -> (h v)", "b_o": "b_o: m -> m",
-            },
-        ),
-        Layout(
-            "linear", "torch.nn.Linear style, (out, in)",
-            {
-                **_HEADS_SIDE_BY_SIDE,
-                "w_q": "w_q: (h k) m -> m (h k)", "w_k": "w_k: (h k) m -> m (h k)",
-                "w_v": "w_v: (h v) m -> m (h v)", "w_o": "w_o: m (h v) -> (h v) m",
-            },
-        ),
-        Layout(
-            "torch_packed", "torch.nn.MultiheadAttention with one in_proj_weight",
-            {
-                "w_q": "in_proj_weight: (three h k) m -> three m (h k) [0]",
-                "w_k": "in_proj_weight: (three h k) m -> three m (h k) [1]",
-                "w_v": "in_proj_weight: (three h k) m -> three m (h k) [2]",
-                "w_o": "out_proj.weight: m (h v) -> (h v) m",
-                **_TORCH_BIASES,
-            },
-            same={"v": "k"},
-        ),
-        Layout(
-            "torch_separate", "torch.nn.MultiheadAttention with kdim or vdim of its own",
-            {
-                "w_q": "q_proj_weight: (h k) m -> m (h k)",
-                "w_k": "k_proj_weight: (h k) n -> n (h k)",
-                "w_v": "v_proj_weight: (h v) p -> p (h v)",
-                "w_o": "out_proj.weight: m (h v) -> (h v) m",
-                **_TORCH_BIASES,
-            },
-            same={"v": "k"},
-        ),
-    )
-}  # fmt: skip
+    name: Layout(name, words, rows, same) for name, (words, rows, same) in TABLE.items()
+}
 
 
 def find_layout(layout: Layout | str) -> Layout:

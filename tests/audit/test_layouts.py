@@ -10,8 +10,10 @@ from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, Row, find_layo
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.evaluate import evaluate
 from mha_sym.expr import inputs
+from mha_sym.proof.refute import size_names
 
 SIZES = {"d_model": 11, "h": 3, "d_k": 4, "d_v": 5, "d_key": 7, "d_value": 13}
+GROUPED = {"d_model": 11, "G": 2, "R": 3, "h": 6, "d_k": 4, "d_v": 5}
 
 
 def stored(layout: Layout, sizes: dict[str, int]) -> dict[str, np.ndarray]:
@@ -25,7 +27,7 @@ def canonical(layout: Layout, arrays: dict[str, np.ndarray], sizes: dict[str, in
     found = {}
     for name, expr in layout.weights(layout.dims(), "qkvo").items().items():
         read = {one.name: arrays[one.name] for one in inputs(expr)}
-        known = {s.name: sizes[s.name] for one in inputs(expr) for a in one.axes for s in a.size.free_symbols}
+        known = {name: sizes[name] for name in size_names([expr])}
         found[name] = evaluate(expr, read, sizes=known)
     return found
 
@@ -39,10 +41,81 @@ def head(w: dict[str, np.ndarray], r: int, name: str, width: int) -> np.ndarray:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_stored_number_lies_at_exactly_one_canonical_place(name: str) -> None:
     layout = LAYOUTS[name]
-    sizes = {**SIZES, **({"d_v": SIZES["d_k"]} if layout.same else {})}
+    sizes = dict(GROUPED if layout.grouped else SIZES)
+    sizes["d_v"] = sizes["d_k"] if layout.same else sizes["d_v"]
     arrays = stored(layout, sizes)
     found = np.concatenate([value.ravel() for value in canonical(layout, arrays, sizes).values()])
-    assert sorted(found) == sorted(np.concatenate([value.ravel() for value in arrays.values()]))
+    places, times = np.unique(found, return_counts=True)
+    np.testing.assert_array_equal(places, np.sort(np.concatenate([value.ravel() for value in arrays.values()])))
+    assert set(times) == ({1, 3} if layout.grouped else {1})  # keys and values once a query head that reads them
+
+
+#: where queries, keys and values lie in w_qkv ((in, out), the axes of the columns), for head i and feature j
+PLACES = {
+    "packed": lambda x, i, j, n: x * n["h"] * n["d_k"] + i * (n["d_v"] if x == 2 else n["d_k"]) + j,
+    "packed_by_head": lambda x, i, j, n: i * (2 * n["d_k"] + n["d_v"]) + x * n["d_k"] + j,
+    "packed_innermost": lambda x, i, j, n: (i * n["d_k"] + j) * 3 + x,
+    "grouped_packed": lambda x, i, j, n: (
+        i * n["d_k"] + j if x == 0 else n["h"] * n["d_k"] + (i // n["R"]) * n["d_k"] + j if x == 1
+        else (n["h"] + n["G"]) * n["d_k"] + (i // n["R"]) * n["d_v"] + j
+    ),
+    "grouped_by_group": lambda x, i, j, n: (
+        ((i // n["R"]) * (n["R"] + 2) + (i % n["R"] if x == 0 else n["R"] + x - 1)) * n["d_k"] + j
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, layout in LAYOUTS.items() if "w_qkv" in layout.stored("")])
+def test_packed_layouts_against_positions_counted_by_hand(name: str) -> None:
+    layout, place = LAYOUTS[name], PLACES[name.removesuffix("_linear")]
+    n = dict(GROUPED if layout.grouped else SIZES)
+    n["d_v"] = n["d_k"] if layout.same else n["d_v"]
+    arrays = stored(layout, n)
+    columns = arrays["w_qkv"].T if name.endswith("linear") else arrays["w_qkv"]
+    w = canonical(layout, arrays, n)
+    for x, letter in enumerate("qkv"):
+        width = n["d_v"] if x == 2 else n["d_k"]
+        for i in range(n["h"]):
+            for j in range(width):
+                at = place(x, i, j, n)
+                np.testing.assert_array_equal(w[f"w_{letter}"][:, i * width + j], columns[:, at])
+                assert w[f"b_{letter}"][i * width + j] == arrays["b_qkv"][at]
+
+
+@pytest.mark.parametrize("name", ["grouped", "grouped_strided", "llama", "x_transformers", "keras_grouped"])
+def test_grouped_layouts_copy_keys_and_values(name: str) -> None:
+    layout = LAYOUTS[name]
+    arrays = stored(layout, GROUPED)
+    w = canonical(layout, arrays, GROUPED)
+    k, v, groups, repeats = 4, 5, 2, 3
+    for letter, width in (("k", k), ("v", v)):
+        own = arrays[layout.row(f"w_{letter}").stored]
+        own = own.T if name in ("llama", "x_transformers") else own.reshape(11, -1)
+        for i in range(groups * repeats):
+            source = i % groups if name in ("grouped_strided", "x_transformers") else i // repeats
+            expected = own[:, source * width : (source + 1) * width]
+            np.testing.assert_array_equal(head(w, i, f"w_{letter}", width), expected)
+
+
+def test_the_number_of_key_heads_is_read_off_the_shapes() -> None:
+    layout = LAYOUTS["llama"]
+    arrays = stored(layout, GROUPED)
+    arrays = {name: value for name, value in arrays.items() if name.endswith("weight")}
+    assert layout.sizes(arrays, {"h": 6}) == GROUPED
+    with pytest.raises(DataProblem, match="6 heads do not divide into 4 key and value heads"):
+        layout.sizes(arrays, {"h": 6, "G": 4})
+    with pytest.raises(DataProblem, match="positions"):
+        layout.sizes(arrays, {"h": 6, "G": 3})
+
+
+def test_a_number_of_key_heads_that_shapes_leave_open_is_asked_for() -> None:
+    apart = {"w_q": (5, 8), "w_k": (5, 4), "w_v": (5, 6), "w_o": (12, 5)}
+    assert LAYOUTS["grouped"].sizes({name: np.ones(n) for name, n in apart.items()}, {"h": 4})["G"] == 2
+    packed = {"w_qkv": np.ones((5, 64)), "w_o": np.ones((16, 5))}  # 4 d_k + G d_k + 4 G: d_k = 12 or d_k = 6
+    with pytest.raises(DataProblem, match="number of key and value heads cannot be told") as raised:
+        LAYOUTS["grouped_packed"].sizes(packed, {"h": 4})
+    assert raised.value.got == "1, 4 all fit"
+    assert LAYOUTS["grouped_packed"].sizes(packed, {"h": 4, "G": 4})["d_k"] == 6
 
 
 def test_torch_packed_against_slices() -> None:
@@ -88,7 +161,7 @@ def test_a_new_layout_is_one_row_a_weight() -> None:
 
 def test_rows_name_every_canonical_weight() -> None:
     for layout in LAYOUTS.values():
-        assert set(layout.rows) == set(CANONICAL)
+        assert set(layout.rows) in (set(CANONICAL), {"w_q", "w_k", "w_v", "w_o"})
         for target in layout.rows:
             assert Row.read(str(layout.row(target))) == layout.row(target)
 
