@@ -352,12 +352,9 @@ def subst(term: Term, new: Mapping[str, Index]) -> Term:
         case Cmp(op, left, right, offset):
             return Cmp(op, subst_index(left, new), subst_index(right, new), offset)
         case Bind(op, var, body):
-            known = free(term)
-            new = {name: index for name, index in new.items() if name in known}
-            if not new:
-                return term
-            taken = {name for index in new.values() for name in index_vars(index)}
-            if var.name in taken:
+            new = {name: index for name, index in new.items() if name != var.name}
+            if any(var.name in index_vars(index) and name in free(body) for name, index in new.items()):
+                taken = {name for index in new.values() for name in index_vars(index)}
                 fresh = fresh_var(var, taken | free(body))
                 body, var = subst(body, {var.name: fresh}), fresh
             return Bind(op, var, subst(body, new))
