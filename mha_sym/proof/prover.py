@@ -80,7 +80,7 @@ class Prover:
     def claim(self, claim: Claim, fixed: Mapping[str, int] | None = None) -> Outcome:
         """What is known of a claim: refuted if a counterexample turns up, else proved if it can be."""
         start = time.perf_counter()
-        found = refute(claim, self.theorem.assumptions, fixed, draws=2)
+        found = refute(claim, self.theorem.assumptions, fixed, draws=1)
         if found is not None:
             return Outcome(claim, Verdict.REFUTED, time.perf_counter() - start, counterexample=found)
         stated = goals(self.meaning, claim.name, claim.left, claim.right)
@@ -103,7 +103,7 @@ class Prover:
             reasons={name: node.reason for name, node in self.meaning.named.items()},
         )
         if verdict is Verdict.PROVED and self.recheck:
-            outcome = replace(outcome, rechecked=self._recheck(claim))
+            outcome = self._recheck(outcome)
         if verdict is Verdict.UNDECIDED:
             outcome = self._second_try(outcome, self.theorem.assumptions, fixed)
         return replace(outcome, seconds=time.perf_counter() - start)
@@ -124,13 +124,17 @@ class Prover:
             return outcome
         return replace(outcome, verdict=Verdict.REFUTED, counterexample=found, detail="")
 
-    def _recheck(self, claim: Claim) -> tuple[dict[str, int], ...]:
+    def _recheck(self, outcome: Outcome) -> Outcome:
+        """Confront a proved claim with SymPy at explicit sizes; an abstention is kept with its reason."""
         from mha_sym.proof.witness import recheck  # SymPy forms are built only when asked for
 
-        result = recheck(self.theorem, claim)
+        result = recheck(self.theorem, outcome.claim)
         if result.agrees is False:
-            raise ProverFault(f"{self.theorem.name}, {claim.name}: proved, but SymPy denies it: {result.detail}")
-        return tuple(result.sizes) if result.agrees else ()
+            name = f"{self.theorem.name}, {outcome.claim.name}"
+            raise ProverFault(f"{name}: proved, but SymPy denies it: {result.detail}")
+        if result.agrees is None:
+            return replace(outcome, detail=f"not confirmed at explicit sizes: {result.detail}")
+        return replace(outcome, rechecked=tuple(result.sizes))
 
 
 def prove(theorem: Theorem, recheck: bool = True) -> Report:
