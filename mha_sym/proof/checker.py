@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mha_sym.proof.rules import RULES, Context, Lemma
-from mha_sym.proof.scope import Scope, check_domain, check_term, need, scope_of
+from mha_sym.proof.scope import Scope, check_domain, check_term, need, scope_at, scope_of
 from mha_sym.proof.terms import Term, TermError, Var, at_path, equal, put_path
 
 
@@ -72,7 +72,7 @@ def replay(term: Term, steps: Iterable[Step], context: Context, scope: Scope) ->
     for step in steps:
         term = apply_step(term, step, context)
         if step.rule == "lemma":  # the only rule that may bring positions along
-            check_term(term, scope, context.bijections)
+            check_term(at_path(term, step.path), scope_at(term, step.path, scope), context.bijections)
     return term
 
 

@@ -419,26 +419,24 @@ def idempotent(term: Term, context: Context, first: int, second: int) -> Term:
 
 def guard(term: Term, context: Context, bracket: int, where: tuple[int, ...]) -> Term:
     """``[P] f([P]) = [P] f(1)``: where the first is 0, both sides are 0."""
-    (known,), _rest = _parts(term, Mul, bracket)
-    need(bool(where) and where[0] != bracket, "a bracket does not guard itself")
-    _unbound(term, where, known)
-    need(is_bracket(known, context) and equal(known, at_path(term, where)), "not the same bracket")
+    need(equal(_guarding(term, context, bracket, where), at_path(term, where)), "not the same bracket")
     return put_path(term, where, ONE)
 
 
 def spread(term: Term, context: Context, bracket: int, where: tuple[int, ...]) -> Term:
     """``[P] f(a) = [P] f([P] a)``: where the bracket is 0, both sides are 0."""
+    return put_path(term, where, Mul((_guarding(term, context, bracket, where), at_path(term, where))))
+
+
+def _guarding(term: Term, context: Context, bracket: int, where: tuple[int, ...]) -> Term:
+    """The bracket, if it is one that says the same at a path into another factor."""
     (known,), _rest = _parts(term, Mul, bracket)
-    need(bool(where) and where[0] != bracket, "a bracket does not guard itself")
-    _unbound(term, where, known)
     need(is_bracket(known, context), "not a bracket")
-    return put_path(term, where, Mul((known, at_path(term, where))))
-
-
-def _unbound(term: Term, path: tuple[int, ...], known: Term) -> None:
-    for end in range(len(path)):
-        node = at_path(term, path[:end])
+    need(bool(where) and where[0] != bracket, "a bracket does not guard itself")
+    for end in range(len(where)):
+        node = at_path(term, where[:end])
         need(not isinstance(node, Bind) or node.var.name not in free(known), "the bracket is not about this index")
+    return known
 
 
 def chain(term: Term, _: Context, first: int, second: int) -> Term:

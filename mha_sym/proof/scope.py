@@ -184,6 +184,15 @@ def check_term(term: Term, scope: Scope, bijections: Bijections, unknown: Set[st
 _ANY = Domain("any", Size("any"))  # of a fixed position alone no more is known than that it is not negative
 
 
+def scope_at(term: Term, path: tuple[int, ...], scope: Scope) -> Scope:
+    """The scope at a path inside a term."""
+    for number in path:
+        if isinstance(term, Bind):
+            scope = {**scope, term.var.name: domain_key(term.var.domain)}
+        term = children(term)[number]
+    return scope
+
+
 def scope_of(variables: tuple[Var, ...]) -> Scope:
     """The scope of stated variables."""
     for one in variables:

@@ -351,13 +351,11 @@ def subst(term: Term, new: Mapping[str, Index]) -> Term:
             return Entry(name, tuple(subst_index(i, new) for i in at))
         case Cmp(op, left, right, offset):
             return Cmp(op, subst_index(left, new), subst_index(right, new), offset)
-        case Bind(op, var, body):
-            new = {name: index for name, index in new.items() if name != var.name}
-            if any(var.name in index_vars(index) and name in free(body) for name, index in new.items()):
-                taken = {name for index in new.values() for name in index_vars(index)}
-                fresh = fresh_var(var, taken | free(body))
-                body, var = subst(body, {var.name: fresh}), fresh
-            return Bind(op, var, subst(body, new))
+        case Bind(op, _, _):
+            known = free(term)
+            new = {name: index for name, index in new.items() if name in known}
+            bind = rename_apart(term, frozenset(name for index in new.values() for name in index_vars(index)))
+            return Bind(op, bind.var, subst(bind.body, new))
         case _:
             return rebuild(term, tuple(subst(child, new) for child in children(term)))
 

@@ -663,7 +663,7 @@ EVIDENCE: dict[str, Evidence] = {
             ("not a Mul", Add((late, Apply("exp", late))), {"bracket": 0, "where": (1, 0)}),
             ("a bracket does not guard itself", Mul((late, x)), {"bracket": 0, "where": (0,)}),
             ("a bracket does not guard itself", Mul((late, x)), {"bracket": 0, "where": ()}),
-            ("not the same bracket", Mul((x, Apply("exp", x))), {"bracket": 0, "where": (1, 0)}),
+            ("not a bracket", Mul((x, Apply("exp", x))), {"bracket": 0, "where": (1, 0)}),
             ("not the same bracket", Mul((late, Apply("exp", early))), {"bracket": 0, "where": (1, 0)}),
             (
                 "the bracket is not about this index",
