@@ -10,8 +10,8 @@ from typing import Any
 
 from mha_sym.export.coq_shapes import I, Writer, branches, tactic
 from mha_sym.export.coq_terms import NotExported
-from mha_sym.proof.rules import Context, hypothesis, is_bracket, is_positive, product, sum_over
-from mha_sym.proof.terms import Add, Apply, Bind, Cmp, Domain, Entry, Mul, Num, Size, Term, flat_args, key
+from mha_sym.proof.rules import Context, hypothesis, is_bracket, is_positive, product
+from mha_sym.proof.terms import Add, Apply, Bind, Cmp, Domain, Entry, Mul, Num, Size, Term, flat_args, key, sum_over
 
 Given = Sequence[tuple[int, tuple[Any, ...]]]
 
@@ -67,7 +67,11 @@ def _known(writer: Writer, context: Context, term: Term, given: Given) -> str:
 def _power(writer: Writer, name: str, power: Any) -> str:
     printer = writer.printer
     if power.denominator == 1:
-        law = "positive_number" if name.isdigit() else f"(positive_size R {printer.names.of('hypothesis', f'{name}_gt0')})"
+        law = (
+            "positive_number"
+            if name.isdigit()
+            else f"(positive_size R {printer.names.of('hypothesis', f'{name}_gt0')})"
+        )
     else:
         law = printer.names.of("hypothesis", f"{printer.root(name)}_gt0")
         power *= printer.roots[name]
@@ -105,22 +109,20 @@ def _counted(writer: Writer, size: Term) -> str:
 
 def _row(writer: Writer, context: Context, term: Bind, given: Given) -> str:
     """A sum of brackets times positive factors with a bracket that is 1 somewhere."""
-    args = list(flat_args(term.body)) if isinstance(term.body, Mul) else [term.body]
+    args = flat_args(term.body) if isinstance(term.body, Mul) else (term.body,)
     brackets = [a for a in args if is_bracket(a, context)]
-    others = [a for a in args if a not in brackets]
-    row = sum_over(term.var, product(brackets))
-    known = _known(writer, context, row, given)
-    name = _row_shape(writer, args, brackets, bool(known))
+    others = [a for a in args if not is_bracket(a, context)]
+    known = _known(writer, context, sum_over(term.var, product(brackets)), given)
+    law = _row_shape(writer, [is_bracket(a, context) for a in args], bool(known))
     with writer.printer.entered():
         var = writer.printer.enter(term.var.name)
         inner = [f"move=> {var}; {positive(writer, context, a, given)}" for a in others]
-    first = known or "by rewrite ?leq0n ?leqnn ?leq_addl ?eqxx"
     if known:
-        return branches(f"apply: {name}", [first, *inner])
-    texts = [_truth(writer, b) for b in brackets]
-    families = " ".join(f"(fun {writer.printer.binder(term.var)} => {t})" for t in texts)
-    start = f"apply: (@{name} {writer.printer.count(term.var.domain)} {families} {' '.join('_' for _ in others)} "
-    return branches(f"{start}{nonempty(writer, term.var.domain)})", [first, *inner])
+        return branches(f"apply: {law}", [known, *inner])
+    truths = " ".join(f"(fun {writer.printer.binder(term.var)} => {_truth(writer, b)})" for b in brackets)
+    place = f"{'_ ' * len(others)}{nonempty(writer, term.var.domain)}"
+    start = f"apply: (@{law} {writer.printer.count(term.var.domain)} {truths} {place})"
+    return branches(start, ["by rewrite ?leq0n ?leqnn ?leq_addl ?eqxx", *inner])
 
 
 def _truth(writer: Writer, bracket: Term) -> str:
@@ -130,57 +132,41 @@ def _truth(writer: Writer, bracket: Term) -> str:
     return writer.printer.entry(bracket)
 
 
-def _row_shape(writer: Writer, args: list[Term], brackets: list[Term], known: bool) -> str:
-    """The law at the places of the brackets: ``known`` says whether the row is assumed to be kept."""
-    held = [Entry(f"!K{n}" if a in brackets else f"?F{n}", (I,)) for n, a in enumerate(args)]
-    keep = [h for h in held if h.name[0] == "!"]
-    rest = [h for h in held if h.name[0] == "?"]
+def _row_shape(writer: Writer, is_bracket: Sequence[bool], known: bool) -> str:
+    """The law at the places of the brackets: they are assumed to be 1 somewhere, or are 1 at the first position."""
+    held = [Entry(f"!K{n}" if bracket else f"?F{n}", (I,)) for n, bracket in enumerate(is_bracket)]
+    keep = [h for h, bracket in zip(held, is_bracket, strict=True) if bracket]
+    rest = [h for h, bracket in zip(held, is_bracket, strict=True) if not bracket]
     body = Mul(tuple(held))
-    fronted = Mul((product(keep), product(rest)))
-    conjunction = " && ".join(f"({k.name[1:]} i)" for k in keep)
-    ready = "".join(f"rewrite -?both; " for _ in keep[1:])
-    factors = _all_positive(rest)
-    order = writer.same(body, fronted)
-    names = [f"P{n}" for n in range(len(rest))]
-    weights = writer.printer.term(product(rest))
-    row = "row" if known else "n0 row"
-    law = "positive_row" if known else "positive_first"
-    arguments = f"(K := fun i : 'I_n => {conjunction}) (F := fun i : 'I_n => {weights})"
-    if not known:
-        arguments += " (n0 := n0)"
-    close = f"apply: ({law} {arguments}); [{_row_given(keep, known)} | move=> i; {factors}]"
-    spread = f"apply: (positive_same (y := \\sum_(i < n) ({conjunction})%:R * {weights})); "
-    same = f"apply: in_sum => i; rewrite ?both; {_bridge(writer, body, fronted, keep)}"
-    proof = f"move=> {' '.join([row, *names])}; {spread}[{same} | {close}]"
-    del ready, order
     binders = f"(n : nat) ({' '.join(k.name[1:] for k in keep)} : 'I_n -> bool)"
-    if rest:
-        binders += f" ({' '.join(r.name[1:] for r in rest)} : 'I_n -> R)"
-    positives = [f"(forall i : 'I_n, 0 < {writer.printer.term(r)[1:-1]} :> R)" for r in rest]
-    row_text = f"0 < {writer.printer.term(sum_over(I, product(keep)))} :> R"
+    binders += f" ({' '.join(r.name[1:] for r in rest)} : 'I_n -> R)" if rest else ""
+    row = f"0 < {writer.printer.term(sum_over(I, product(keep)))} :> R"
     if not known:
         binders += " (n0 : (0 < n)%N)"
-        row_text = " && ".join(f"{k.name[1:]} (Ordinal n0)" for k in keep)
-        proof = proof.replace("move=> n0 row", "move=> row", 1)
+        row = " && ".join(f"K{h.name[2:]} (Ordinal n0)" for h in keep)
+    hypotheses = [row, *(f"(forall i : 'I_n, 0 < {r.name[1:]} i :> R)" for r in rest)]
     statement = f"0 < {writer.printer.term(sum_over(I, body))} :> R"
-    return writer.shape("positive_row", binders, [row_text, *positives], statement, proof)
+    proof = _row_proof(writer, body, keep, rest, known)
+    return writer.shape("positive_row", binders, hypotheses, statement, proof)
 
 
-def _bridge(writer: Writer, body: Mul, fronted: Mul, keep: list[Entry]) -> str:
-    del keep
-    return writer.same(body, fronted)
-
-
-def _row_given(keep: list[Entry], known: bool) -> str:
+def _row_proof(writer: Writer, body: Term, keep: Sequence[Entry], rest: Sequence[Entry], known: bool) -> str:
+    weights, kept = writer.printer.term(product(rest)), " && ".join(f"K{h.name[2:]} i" for h in keep)
+    order = writer.same(body, Mul((product(keep), product(rest))))
+    law = "positive_row" if known else "positive_first"
+    law += f" (K := fun i : 'I_n => {kept}) (F := fun i : 'I_n => {weights})"
+    ready = "exact: row"
     if known and len(keep) > 1:
-        return "apply: (positive_same _ row); apply: in_sum => i; rewrite ?both; reflexivity"
-    return "exact: row"
+        ready = "apply: (positive_same _ row); apply: in_sum => i; rewrite ?both; reflexivity"
+    use = f"apply: ({law}{'' if known else ' (n0 := n0)'}); [{ready} | move=> i; {_all_positive(rest)}]"
+    names = " ".join(["row", *(f"P{n}" for n in range(len(rest)))])
+    start = f"move=> {names}; apply: (positive_same (y := \\sum_(i < n) ({kept})%:R * {weights}))"
+    return branches(start, [f"apply: in_sum => i; rewrite ?both; {order}", use])
 
 
-def _all_positive(rest: list[Entry]) -> str:
-    if not rest:
-        return "exact: ltr01"
-    script = f"exact: P{len(rest) - 1}"
+def _all_positive(rest: Sequence[Entry]) -> str:
+    """The product of the weights is positive since each is."""
+    script = f"exact: P{len(rest) - 1}" if rest else "exact: ltr01"
     for number in reversed(range(len(rest) - 1)):
         script = f"apply: positive_product; [exact: P{number} | {script}]"
     return script

@@ -24,8 +24,8 @@ from mha_sym.proof.terms import (
     Term,
     Var,
     flat_args,
-    fresh_var,
     free,
+    fresh_var,
     key,
     subst,
 )
@@ -149,7 +149,9 @@ class Writer:
 
     def _arithmetic(self, stem: str, before: Term, after: Term, shown: list[int], differ: dict[int, int]) -> str:
         """A lemma that two sums or products of variables are equal; ``differ`` pairs variables assumed equal."""
-        listed = "; ".join(f"x{n}" if n in shown and n not in differ else "0" for n in range(max(shown, default=-1) + 1))
+        listed = "; ".join(
+            f"x{n}" if n in shown and n not in differ else "0" for n in range(max(shown, default=-1) + 1)
+        )
         merged = after
         for number, mate in differ.items():
             merged = _renamed(merged, f"?x{number}", f"?x{mate}")

@@ -37,13 +37,15 @@ from mha_sym.proof.terms import (
 )
 
 #: words that a name in an exported file must not be: Coq's own, and what the proof scripts say
-TAKEN = frozenset(
-    "as at cofix else end exists exists2 fix for forall fun if in is let match mod Prop return Set SProp then Type using "
-    "where with by of have suff suffices without pose set move apply exact case elim rewrite R isT erefl esym etrans "
-    "exp exp_add exp_positive size_roots size_roots0 positions inner outer val nat seq perm lshift rshift Ordinal "
-    "Lemma Proof Qed Definition Theorem Variable Hypothesis Section End Leaf Node Unit Any Number Power Posz Negz "
-    "mulx addx number value leaf tree leaves names upper lower total plain greatest Num GRing known holds row E0".split()
-)
+_WORDS = """
+    as at cofix else end exists exists2 fix for forall fun if in is let match mod Prop return Set SProp then Type using
+    where with by of have suff suffices without pose set move apply exact case elim rewrite split first congr cbv beta
+    reflexivity Lemma Proof Qed Definition Theorem Variable Hypothesis Section End Statement Print Assumptions R exp
+    isT erefl esym etrans seq nat bool Ordinal Posz Negz lshift rshift nth map val GRing Num Order known holds row E0 n0
+    exp_add exp_positive size_roots size_roots0 natrM natrD natrX invr0 invrK ltr01 leq0n leqnn leq_addl eqxx andTb
+    lt0r_neq0 f_equal2 realFieldType inE all is_true negb addn muln expn
+"""
+TAKEN = frozenset(_WORDS.split())
 #: what the variables of the lemmas about shapes are called; a size or tensor of that name would be hidden by them
 HIDDEN = re.compile(r"i|[xPH]\d+")
 
