@@ -321,7 +321,8 @@ def test_file_that_raises_lets_the_others_run(tmp_path: Path, command: Run) -> N
 
 
 def test_what_a_theorem_file_prints_is_not_the_result(tmp_path: Path, command: Run) -> None:
-    files = [theorem_file(tmp_path, name, f"print({name!r})") for name in ("one", "two")]
+    # one write each: both processes have the same standard error
+    files = [theorem_file(tmp_path, name, f"print({name + chr(10)!r}, end='')") for name in ("one", "two")]
     for jobs in ("1", "2"):
         found = command("prove", "--json", "--jobs", jobs, *files)
         assert len(json.loads(found.stdout)["theorems"]) == 2
