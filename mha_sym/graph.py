@@ -60,6 +60,8 @@ def graph(exprs: Expr | Iterable[Expr]) -> Graph:
     vertices: list[Vertex] = []
     for root in roots:
         for node in walk(root):
+            if id(node) in by_id:
+                continue
             key = _key(node, by_id)
             if key not in by_key:
                 by_key[key] = len(vertices)

@@ -1,0 +1,1 @@
+"""The catalogue of faults, one file a family; each defines ``FAULTS``."""
