@@ -1,0 +1,356 @@
+"""A derivation as data: statement, assumptions, notation, the lines of every claim, controls, what was checked.
+
+Defines `Derivation` and its parts, `derivation`, which makes it from a report, and `derive`, which writes it in one of
+`FORMATS`.  Formulas are terms here; how they look is decided by the renderers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mha_sym.axes import Axis
+from mha_sym.errors import Problem
+from mha_sym.expr import Expr, Input, Join, Permute, Rename, Repeat, Reshape, Split, Transpose, inputs
+from mha_sym.proof.cards import CARDS
+from mha_sym.proof.checker import Goal
+from mha_sym.proof.meaning import Meaning, domain, goals, positions
+from mha_sym.proof.terms import Entry, Index, Term
+from mha_sym.proof.theorem import Counterexample, Outcome, Report, Verdict
+from mha_sym.render.breaks import plain
+from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
+from mha_sym.render.report_json import scope
+from mha_sym.render.scripts import Unicode
+from mha_sym.render.vocabulary import DefinedRow, Vocabulary, names_in, vocabulary
+
+#: a claim with more goals than this is shown by the first of them
+SHOWN = 3
+#: with more definitions than this, each stands with the claim that needs it first
+DEFINITIONS = 30
+#: inputs of a counterexample with more numbers than this are left out
+NUMBERS = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line: the term, why it equals the line before, by which rule, and the tensor opened or the claim used."""
+
+    term: Term
+    reason: str = ""
+    rule: str = ""
+    subject: str = ""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The lines from the left to the right side of a goal."""
+
+    goal: Goal
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One station on the way of an entry through axes: what was done, and the axes and the position after it."""
+
+    words: str
+    sizes: tuple[Term, ...]
+    at: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class ClaimPart:
+    """A claim: its statement for all ``variables``, its proofs, and how many others go in the same way.
+
+    ``moves`` is the way of the left side's entry, where nothing happens but axes being rearranged; ``defined`` are
+    the definitions that belong here, if there are too many for one table.
+    """
+
+    number: int
+    name: str
+    words: str
+    verdict: Verdict
+    left: Term
+    right: Term
+    variables: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    alike: int = 0
+    moves: tuple[Move, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    counterexample: Counterexample | None = None
+    rechecked: tuple[dict[str, int], ...] = ()
+    defined: tuple[DefinedRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class ControlPart:
+    """A false neighbour: what was done wrong, and where that shows.
+
+    ``place`` is the position by its letters, ``given`` the inputs that are not zero, if they are few; ``left`` and
+    ``right`` are exact, or begin with ``≈`` and are rounded from enclosures.
+    """
+
+    name: str
+    words: str
+    verdict: Verdict
+    sizes: Mapping[str, int]
+    place: Mapping[str, int]
+    left: str
+    right: str
+    given: Mapping[str, Any]
+    permutations: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """Everything that a document about a theorem says.
+
+    Attributes:
+        scope: the sizes for which it is stated, in words.
+        assumptions: each in words, and as a term that is positive where that is meant.
+        laws: names of the rules that the lines use, in order of first use.
+        applications: how many applications of rules the checker replayed.
+    """
+
+    name: str
+    title: str
+    words: str
+    source: str
+    verdict: Verdict
+    scope: str
+    assumptions: tuple[tuple[str, Term | None], ...]
+    vocabulary: Vocabulary
+    claims: tuple[ClaimPart, ...]
+    controls: tuple[ControlPart, ...]
+    laws: tuple[str, ...]
+    applications: int
+
+    @property
+    def refuted(self) -> int:
+        """How many controls are refuted."""
+        return sum(one.verdict is Verdict.REFUTED for one in self.controls)
+
+
+def derivation(report: Report) -> Derivation:
+    """The derivation of a theorem that was tried, proved or not.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> from mha_sym.proof.prover import prove
+        >>> from mha_sym.proof.theorem import Claim, Theorem
+        >>> x = Input("x", (axis("t", "T"),))
+        >>> report = prove(Theorem("twice", "Twice", "x + x is 2 x.", (Claim("twice", x + x, x * 2),)), recheck=False)
+        >>> [step.reason for step in derivation(report).claims[0].proofs[0].steps]
+        ['', 'like terms']
+    """
+    theorem = report.theorem
+    meaning, stated = _stated(report)
+    claims = [_claim(n + 1, o, stated[n]) for n, o in enumerate(report.claims)]
+    exprs = [side for claim in theorem.claims for side in (claim.left, claim.right)]
+    assumed = [(one.words, _positive(one.positive, meaning)) for one in theorem.assumptions]
+    places = [index for claim in claims for move in claim.moves for index in move.at]
+    groups = [*(list(_terms([one])) for one in claims), [term for _, term in assumed if term is not None]]
+    words = vocabulary(groups, meaning, exprs, places)
+    claims = [_told_apart(one, Unicode(words.names, words.letters_for)) for one in claims]
+    if len(words.defined) > DEFINITIONS:
+        claims = list(_with_definitions(claims, words, meaning))
+        words = replace(words, defined=())
+    used = dict.fromkeys(s.rule for c in claims for p in c.proofs for s in p.steps)
+    return Derivation(
+        name=theorem.name, title=theorem.title or theorem.name, words=theorem.words, source=theorem.source,
+        verdict=report.verdict, scope=scope(theorem.claims), assumptions=tuple(assumed), vocabulary=words,
+        claims=tuple(claims), controls=tuple(map(_control, report.controls)),
+        laws=tuple(rule for rule in used if rule in CARDS and rule not in ("unfold", "lemma", "table", "arithmetic")),
+        applications=report.steps,
+    )  # fmt: skip
+
+
+def derive(report: Report, format: str = "unicode") -> str:
+    """The derivation as text.
+
+    Args:
+        report: from `mha_sym.proof.prover.prove`.
+        format: one of `FORMATS`.
+
+    Raises:
+        Problem: for an unknown format.
+    """
+    if format not in FORMATS:
+        raise Problem(f"there is no format {format!r}", where="derive", expected=", ".join(FORMATS))
+    return FORMATS[format](derivation(report))
+
+
+def _unicode(found: Derivation) -> str:
+    from mha_sym.render.unicode import unicode_text
+
+    return unicode_text(found)
+
+
+def _latex(found: Derivation) -> str:
+    from mha_sym.render.latex import latex_document
+
+    return latex_document(found)
+
+
+def _markdown(found: Derivation) -> str:
+    from mha_sym.render.markdown import markdown_text
+
+    return markdown_text(found)
+
+
+FORMATS: dict[str, Callable[[Derivation], str]] = {"unicode": _unicode, "latex": _latex, "markdown": _markdown}
+
+
+# ---------------------------------------------------------------- claims
+
+
+def _stated(report: Report) -> tuple[Meaning, list[tuple[Goal, ...]]]:
+    """The goals of all claims under the names that the certificates use: claims that came to nothing come last."""
+    meaning = Meaning()
+    for assumption in report.theorem.assumptions:
+        if assumption.positive is not None:
+            meaning.assume_positive(assumption.positive)
+    made: dict[int, tuple[Goal, ...]] = {}
+    for n in sorted(range(len(report.claims)), key=lambda n: report.claims[n].context is None):
+        claim = report.claims[n].claim
+        made[n] = goals(meaning, claim.name, claim.left, claim.right)
+    return meaning, [made[n] for n in range(len(report.claims))]
+
+
+def _claim(number: int, outcome: Outcome, stated: Sequence[Goal]) -> ClaimPart:
+    claim, certificates = outcome.claim, outcome.certificates
+    shown = certificates if len(certificates) <= SHOWN else certificates[:1]
+    readings = [read(one, outcome.context, outcome.reasons) for one in shown]
+    goal, names = stated[0], frozenset(v.name for v in stated[0].variables)
+    trivial = bool(readings) and all(r.lines[-1].rule == "arithmetic" and len(r.lines) == 2 for r in readings)
+    return ClaimPart(
+        number, claim.name, claim.words, outcome.verdict, tidy(goal.left, names), tidy(goal.right, names),
+        variables=tuple(v.name for v in goal.variables), proofs=tuple(map(_proof, readings)),
+        alike=len(certificates) - len(shown), moves=tuple(_moves(claim.left)) if trivial else (),
+        conditions=tuple(Condition(tidy(c.term), c.assumed) for r in readings for c in r.conditions),
+        counterexample=outcome.counterexample, rechecked=outcome.rechecked,
+    )  # fmt: skip
+
+
+def _proof(reading: Reading) -> Proof:
+    names = frozenset(v.name for v in reading.goal.variables)
+    steps = []
+    for line in reading.lines:
+        steps.append(Step(tidy(line.term, names), line.reason, line.rule, line.name))
+    return Proof(reading.goal, tuple(steps))
+
+
+def _told_apart(claim: ClaimPart, notation: Unicode) -> ClaimPart:
+    """The claim without lines that look like the line before them."""
+    proofs = []
+    for proof in claim.proofs:
+        texts = [plain(notation.term(step.term)) for step in proof.steps]
+        kept = [s for n, s in enumerate(proof.steps) if n < 2 or texts[n] != texts[n - 1] or n == len(texts) - 1]
+        proofs.append(replace(proof, steps=tuple(kept)))
+    return replace(claim, proofs=tuple(proofs))
+
+
+def _terms(claims: Iterable[ClaimPart]) -> Iterator[Term]:
+    for claim in claims:
+        yield from (claim.left, claim.right)
+        for proof in claim.proofs:
+            yield from (step.term for step in proof.steps)
+        yield from (condition.term for condition in claim.conditions)
+
+
+def _with_definitions(claims: Sequence[ClaimPart], words: Vocabulary, meaning: Meaning) -> Iterator[ClaimPart]:
+    """The claims, each with the definitions that it is the first to need, but for those that its lines show."""
+    rows = {row.entry.name: row for row in words.defined}
+    known: set[str] = set()
+    for claim in claims:
+        shown = {s.subject for p in claim.proofs for s in p.steps if s.rule == "unfold"}
+        used = set(names_in(_terms([claim]), meaning.definitions)) & set(rows) - known
+        known |= used
+        yield replace(claim, defined=tuple(row for name, row in rows.items() if name in used - shown))
+
+
+def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
+    if expr is None:
+        return None
+    places: dict[str, Index] = {}
+    taken: set[str] = set()
+    for axis in expr.axes:
+        (variables, index), *_ = positions(axis, taken)
+        places[axis.name] = index
+        taken |= {v.name for v in variables}
+    return tidy(meaning.at(expr, places, {}))
+
+
+# ---------------------------------------------------------------- the way of an entry through axes
+
+_MOVES: dict[type[Expr], str] = {
+    Split: "split", Join: "join", Transpose: "transpose", Reshape: "reshape", Repeat: "repeat", Rename: "rename",
+    Permute: "permute",
+}  # fmt: skip
+
+
+def _moves(expr: Expr) -> list[Move]:
+    """The stations of an entry of an expression that only rearranges axes, from what is given to the result."""
+    places: dict[str, Index] = {}
+    taken: set[str] = set()
+    for axis in expr.axes:
+        (variables, index), *_ = positions(axis, taken, opened=True)
+        places[axis.name] = index
+        taken |= {v.name for v in variables}
+    found: list[Move] = []
+    while type(expr) in _MOVES:
+        inner: Expr = expr.children[0]
+        found.append(_move(_MOVES[type(expr)], expr.axes, places))
+        probe = Meaning().at(replace(expr, arg=Input("probe", inner.axes)), places, {})  # type: ignore[call-arg]
+        assert isinstance(probe, Entry)
+        places = {axis.name: index for axis, index in zip(inner.axes, probe.at, strict=True)}
+        expr = inner
+    return [_move("given", expr.axes, places), *reversed(found)] if found else []
+
+
+def _move(words: str, axes: Sequence[Axis], places: Mapping[str, Index]) -> Move:
+    return Move(words, tuple(domain(a).size for a in axes), tuple(places[a.name] for a in axes))
+
+
+# ---------------------------------------------------------------- controls
+
+
+def _control(outcome: Outcome) -> ControlPart:
+    claim, found = outcome.claim, outcome.counterexample
+    if found is None:
+        return ControlPart(claim.name, claim.words, outcome.verdict, {}, {}, "", "", {}, {})
+    left, right = _value(found.left), _value(found.right)
+    if left == right:
+        left, right = found.left, found.right
+    used = {one.name for side in (claim.left, claim.right) for one in inputs(side)}
+    given = {name: values for name, values in found.inputs.items() if name in used and np.any(np.asarray(values))}
+    few = sum(np.asarray(values).size for values in given.values()) <= NUMBERS
+    place = {FAMILIES.get(_letter(name), (_letter(name),))[0]: n for name, n in found.index.items()}
+    return ControlPart(
+        claim.name, claim.words, outcome.verdict, found.sizes, place, left, right, given if few else {},
+        found.permutations,
+    )  # fmt: skip
+
+
+def _letter(axis_name: str) -> str:
+    """The letter of a position in an axis of that name."""
+    return {"h": "r", "k": "j", "v": "j"}.get(axis_name, axis_name if axis_name.isidentifier() else "c")
+
+
+_BALL = re.compile(r"\[?(-?[0-9.e+-]+)(?: \+/- [^\]]*\])?")
+
+
+def _value(text: str) -> str:
+    """An exact number as it is, an enclosure rounded to what a reader needs."""
+    if "." not in text:
+        return text
+    found = _BALL.fullmatch(text)
+    if found is None:
+        return text
+    exact = "+/-" not in text
+    value = f"{float(found[1]):.6g}"
+    return value if exact else f"≈ {value}"

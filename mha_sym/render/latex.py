@@ -1,0 +1,224 @@
+r"""A derivation as a LaTeX article that needs nothing beyond the packages of a small TeX installation.
+
+Defines `latex_document`.  The preamble defines a few commands (``\step``, ``\sign``, ``\control``, ...), so that the
+body can be read and edited; formulas are broken by TeX at the places that are marked with ``\cut``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mha_sym.proof.cards import CARDS
+from mha_sym.proof.terms import Index, Term
+from mha_sym.proof.theorem import Verdict
+from mha_sym.render import sentences
+from mha_sym.render.breaks import MARK, level_of, plain
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
+from mha_sym.render.latex_width import latex_width
+from mha_sym.render.prose import latex_prose, latex_words
+from mha_sym.render.scripts import Latex, latex_escape
+from mha_sym.render.vocabulary import DefinedRow, Vocabulary
+
+#: formulas narrower than this need no places to be broken at; those wider than a column have the reason below them
+NARROW, COLUMN = 22.0, 29.0
+
+PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
+\usepackage[utf8]{inputenc}
+\IfFileExists{lmodern.sty}{\usepackage[T1]{fontenc}\usepackage{lmodern}}{}
+\usepackage{amsmath,amssymb,amsthm}
+\usepackage[a4paper,hmargin=22mm,vmargin=24mm]{geometry}
+\IfFileExists{microtype.sty}{\usepackage{microtype}}{}
+\IfFileExists{xcolor.sty}{\usepackage{xcolor}}{\newcommand{\definecolor}[3]{}\newcommand{\color}[1]{}}
+\IfFileExists{hyperref.sty}{\usepackage[hidelinks,bookmarks=false]{hyperref}}{%
+  \newcommand{\hypertarget}[2]{#2}\newcommand{\hyperlink}[2]{#2}\newcommand{\hypersetup}[1]{}}
+\newtheorem*{theorem}{Theorem}
+\definecolor{faint}{gray}{0.40}
+\definecolor{alarm}{rgb}{0.75,0,0}
+\setlength{\parindent}{0pt}\setlength{\parskip}{4pt plus 1pt}
+\newcommand{\cut}[1]{\penalty#1\relax}
+\newcommand{\formula}[1]{\raggedright\hangindent=2em\hangafter=1\lineskiplimit=2pt\lineskip=4pt
+  \binoppenalty=10000\relpenalty=10000$\displaystyle #1$}
+% \statement{formula}{for which positions}; \start{formula}: the left side;
+% \step{number}{formula}{reason}: what it equals, and why; \widestep: the same with the reason below
+\newcommand{\statement}[2]{\par\leavevmode\hspace*{9mm}\parbox[t]{113mm}{\formula{#1}}%
+  \parbox[t]{43mm}{\raggedright\footnotesize #2}\par}
+\newcommand{\start}[1]{\par\vspace{4pt}\leavevmode\hspace*{9mm}\parbox[t]{156mm}{\formula{#1}}\par\nopagebreak}
+\newcommand{\step}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{110mm}{%
+  \formula{{}=#2}}\hspace{3mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par\vspace{1pt}}
+\newcommand{\widestep}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{156mm}{%
+  \formula{{}=#2}}\par\nopagebreak\leavevmode\hspace*{122mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par}
+% \sign{sign}{range}{meaning}: a row of the table of notation; \defined{formula}{reason}: a definition
+\newcommand{\sign}[3]{\par\leavevmode\parbox[t]{38mm}{\raggedright$#1$}\hspace{2mm}\parbox[t]{48mm}{%
+  \raggedright$#2$}\hspace{2mm}\parbox[t]{74mm}{\raggedright #3}\par}
+\newcommand{\defined}[2]{\par\leavevmode\parbox[t]{119mm}{\formula{#1}}\hspace{3mm}\parbox[t]{43mm}{%
+  \raggedright\footnotesize #2}\par}
+\newcommand{\widedefined}[2]{\par\leavevmode\parbox[t]{165mm}{\formula{#1}}\par\nopagebreak
+  \leavevmode\hspace*{122mm}\parbox[t]{43mm}{\raggedright\footnotesize #2}\par}
+% \control{name}{what was done wrong}{where it shows}
+\newcommand{\control}[3]{\par\vspace{3pt}\leavevmode\parbox[t]{82mm}{\raggedright
+  \textsf{\small #1}\\#2}\hspace{4mm}\parbox[t]{79mm}{\raggedright\small #3}\par}
+\newcommand{\name}[1]{\textsf{#1}}
+"""
+
+
+def latex_document(found: Derivation) -> str:
+    """The whole document."""
+    return "\n".join([PREAMBLE.strip(), *_Writer(found).lines()]) + "\n"
+
+
+class _Writer:
+    """Writes one document."""
+
+    def __init__(self, found: Derivation) -> None:
+        self.found = found
+        self.notation = Latex(found.vocabulary.names, found.vocabulary.letters_for)
+
+    def lines(self) -> Iterator[str]:
+        found = self.found
+        yield rf"\hypersetup{{pdftitle={{{latex_words(found.title)}}}}}"
+        yield r"\begin{document}"
+        yield rf"{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
+        alarm = "" if found.verdict is Verdict.PROVED else r"\color{alarm}\bfseries "
+        yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(sentences.verdict(found))}\par}}"
+        yield rf"\begin{{theorem}}{latex_prose(found.words)}\end{{theorem}}"
+        yield from [rf"{{\small Source: {latex_words(found.source)}.\par}}"] if found.source else []
+        yield from _section("Assumptions", _items(self._assumptions()))
+        yield from _section("Notation", self._signs(found.vocabulary))
+        for claim in found.claims:
+            yield from self._claim(claim)
+        if found.controls:
+            shown = [latex_prose(sentences.controls(found)), *map(_control, found.controls)]
+            yield from _section("What is false", shown)
+        yield from _section("What was checked", _items(self._checks()))
+        yield r"\end{document}"
+
+    # ------------------------------------------------------------ head and end
+
+    def _assumptions(self) -> Iterator[str]:
+        yield latex_prose(sentences.sizes(self.found))
+        for words, positive in self.found.assumptions:
+            formula = f": ${self._plain(positive)} > 0$" if positive is not None else ""
+            yield f"{latex_prose(words[:1].upper() + words[1:])}{formula}."
+
+    def _signs(self, words: Vocabulary) -> Iterator[str]:
+        note = self.notation
+        for letter in words.letters:
+            names = [note.letter(name) for name in letter.letters]
+            what = letter.words
+            if letter.made_of is not None:
+                what = f"${names[0]} = {note.index(letter.made_of)}$"
+            yield _command("sign", ", ".join(names), rf"0 \le {names[0]} < {self._plain(letter.size)}", what)
+        for one in words.bijections:
+            image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{self._plain(one.size)}-1\}}"
+            yield _command("sign", image, last, f"an arbitrary permutation; {one.words}")
+        if words.brackets:
+            yield _command("sign", r"[\,\dots]", r"0\text{ or }1", "1 if what stands in the bracket holds, else 0")
+        for given in words.given:
+            shape = r" \times ".join(map(self._plain, given.shape)) or r"\text{one number}"
+            what = given.words
+            if given.values is not None:
+                what += f" ${_breakable(sentences.nested(given.values))}$"
+            yield _command("sign", self._plain(given.entry), shape, what)
+        yield from [r"\par\vspace{4pt}"] if words.defined else []
+        yield from map(self._definition, words.defined)
+        if any(claim.defined for claim in self.found.claims):
+            yield rf"\par {sentences.DEFINED_BELOW}"
+
+    def _definition(self, defined: DefinedRow) -> str:
+        formula = f"{self._plain(defined.entry)} = {self._formula(defined.body)}"
+        return _command(_wide("defined", formula), formula, latex_prose(defined.words))
+
+    def _checks(self) -> Iterator[str]:
+        yield from map(latex_prose, sentences.checks(self.found, laws=False))
+        if self.found.laws:
+            cards = [CARDS[name] for name in self.found.laws]
+            laws = ", ".join(f"{one.reason} (${one.law}$)" for one in cards)
+            yield f"Laws used, besides definitions and claims: {laws}."
+
+    # ------------------------------------------------------------ claims
+
+    def _claim(self, claim: ClaimPart) -> Iterator[str]:
+        words = f" {latex_prose(claim.words)}" if claim.words else ""
+        title = rf"Claim {claim.number}, \name{{{_name(claim.name)}}}."
+        yield rf"\subsubsection*{{\hypertarget{{claim.{claim.number}}}{{}}{title}{words}}}"
+        if claim.verdict is not Verdict.PROVED:
+            yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.undecided(claim))}\par}}"
+        statement = self._formula(claim.left) + _cut(0) + " = " + self._formula(claim.right)
+        where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
+        yield _command("statement", statement, where)
+        yield from map(self._definition, claim.defined)
+        if claim.moves:
+            yield sentences.SAME_ENTRY
+            for move in claim.moves:
+                sizes = ", ".join(map(self._plain, move.sizes))
+                yield _command("sign", rf"\text{{{move.words}}}", f"({sizes})", f"${self._at(move.at)}$")
+        for n, proof in enumerate(claim.proofs if not claim.moves else ()):
+            yield from [rf"\par Part {n + 1} of {len(claim.proofs)}."] if len(claim.proofs) > 1 else []
+            yield from self._proof(proof)
+        if claim.alike:
+            yield rf"\par {sentences.alike(claim)}"
+        for condition in claim.conditions:
+            term = self._plain(condition.term)
+            yield rf"\par Used: ${term} > 0$, since {sentences.positive_because(condition)}."
+
+    def _proof(self, proof: Proof) -> Iterator[str]:
+        yield _command("start", self._formula(proof.steps[0].term))
+        for n, one in enumerate(proof.steps[1:], 1):
+            reason = latex_prose(sentences.because(one, self.found.claims))
+            if one.rule == "lemma":
+                reason = re.sub(r"claim (\d+)", r"\\hyperlink{claim.\1}{claim \1}", reason)
+            formula = self._formula(one.term)
+            yield _command(_wide("step", formula), str(n), formula, reason)
+
+    def _at(self, at: Sequence[Index]) -> str:
+        return self.notation.at([self.notation.index(one) for one in at])
+
+    def _plain(self, term: Term) -> str:
+        return plain(self.notation.term(term))
+
+    def _formula(self, term: Term) -> str:
+        """The term, with places to break it if it may need any."""
+        text = self.notation.term(term)
+        return MARK.sub(lambda found: _cut(level_of(found[0])), text) if latex_width(text) > NARROW else plain(text)
+
+
+def _cut(level: int) -> str:
+    return rf"\cut{{{40 * level}}}"
+
+
+def _wide(command: str, formula: str) -> str:
+    """The command for a formula that fits beside its reason, or that for a wider one."""
+    return command if latex_width(_CUT.sub("", formula)) <= COLUMN else f"wide{command}"
+
+
+_CUT = re.compile(r"\\cut\{\d+\}")
+
+
+def _command(name: str, *arguments: str) -> str:
+    return rf"\{name}" + "".join(f"{{{argument}}}" for argument in arguments)
+
+
+def _section(title: str, lines: Iterator[str] | list[str]) -> Iterator[str]:
+    yield rf"\subsection*{{{title}}}"
+    yield from lines
+
+
+def _items(lines: Iterator[str]) -> Iterator[str]:
+    yield r"\begin{itemize}"
+    yield from (rf"\item {line}" for line in lines)
+    yield r"\end{itemize}"
+
+
+def _control(control: ControlPart) -> str:
+    witness = latex_prose(sentences.witness(control))
+    return _command("control", _name(control.name), latex_prose(control.words), witness)
+
+
+def _name(name: str) -> str:
+    """A name of a theorem, claim or control; it may be broken at its underscores."""
+    return latex_escape(name).replace(r"\_", r"\_\allowbreak{}")
+
+
+def _breakable(text: str) -> str:
+    return text.replace(",", r",\allowbreak ")

@@ -1,0 +1,213 @@
+r"""A derivation as Markdown with formulas between dollars, as GitHub, notebooks and most editors show it.
+
+Defines `markdown_text`.  Formulas hold no backslash before a sign of punctuation, since Markdown may take it away: a
+thin space is ``\thinspace``, a new row ``\cr``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from mha_sym.proof.cards import CARDS
+from mha_sym.proof.terms import Index, Term
+from mha_sym.proof.theorem import Verdict
+from mha_sym.render import sentences
+from mha_sym.render.breaks import plain, rows
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
+from mha_sym.render.latex_width import latex_width
+from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
+from mha_sym.render.scripts import Latex
+from mha_sym.render.vocabulary import DefinedRow, Vocabulary
+
+#: a formula wider than this, in letters M, is broken; one wider than `BESIDE` has its reason below it
+WIDTH, BESIDE = 48.0, 34.0
+#: so many rows make a display
+ROWS = 10
+
+_SAFE = {
+    r"\,": r"\thinspace ", r"\{": r"\lbrace ", r"\}": r"\rbrace ", r"\ ": r"\enspace ", r"\_": "-", " < ": r" \lt ",
+    r"\allowbreak ": "", r"\allowbreak[": "[",
+}  # fmt: skip
+
+
+def markdown_text(found: Derivation) -> str:
+    """The whole derivation."""
+    return "\n".join(_Writer(found).lines()) + "\n"
+
+
+class _Writer:
+    """Writes one derivation."""
+
+    def __init__(self, found: Derivation) -> None:
+        self.found = found
+        self.notation = Latex(found.vocabulary.names, found.vocabulary.letters_for)
+
+    def lines(self) -> Iterator[str]:
+        found = self.found
+        yield f"# {_prose(found.title)}"
+        strong = "" if found.verdict is Verdict.PROVED else "**"
+        yield from ("", f"`{found.name}`. {strong}{_prose(sentences.verdict(found))}{strong}")
+        yield from ("", f"**Theorem.** {_prose(found.words)}")
+        yield from ("", f"Source: {markdown_words(found.source)}.") if found.source else ()
+        yield from ("", "## Assumptions", "", *self._assumptions())
+        yield from ("", "## Notation", "", *self._signs(found.vocabulary))
+        for claim in found.claims:
+            yield from ("", *self._claim(claim))
+        if found.controls:
+            yield from ("", "## What is false", "", _prose(sentences.controls(found)), "", *self._controls())
+        yield from ("", "## What was checked", "", *self._checks())
+
+    # ------------------------------------------------------------ head and end
+
+    def _assumptions(self) -> Iterator[str]:
+        yield f"- {_prose(sentences.sizes(self.found))}"
+        for words, positive in self.found.assumptions:
+            formula = f": {_inline(self._plain(positive) + ' > 0')}" if positive is not None else ""
+            yield f"- {_prose(words[:1].upper() + words[1:])}{formula}."
+
+    def _signs(self, words: Vocabulary) -> Iterator[str]:
+        note = self.notation
+        table = []
+        for letter in words.letters:
+            names = [note.letter(name) for name in letter.letters]
+            joined = letter.made_of
+            what = letter.words if joined is None else _inline(f"{names[0]} = {note.index(joined)}")
+            table.append((", ".join(names), rf"0 \le {names[0]} < {self._plain(letter.size)}", what))
+        for one in words.bijections:
+            image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{self._plain(one.size)}-1\}}"
+            table.append((image, last, f"an arbitrary permutation; {one.words}"))
+        if words.brackets:
+            table.append((r"[\dots]", r"0\text{ or }1", "1 if what stands in the bracket holds, else 0"))
+        for given in words.given:
+            shape = r" \times ".join(map(self._plain, given.shape)) or r"\text{one number}"
+            values = f" `{sentences.nested(given.values)}`" if given.values is not None else ""
+            table.append((self._plain(given.entry), shape, given.words + values))
+        yield from _table(["sign", "range", "meaning"], [(_inline(a), _inline(b), c) for a, b, c in table])
+        yield from self._definitions(words.defined)
+        if any(claim.defined for claim in self.found.claims):
+            yield from ("", sentences.DEFINED_BELOW)
+
+    def _definitions(self, defined: Sequence[DefinedRow]) -> Iterator[str]:
+        if defined:
+            formulas = [f"{self._plain(one.entry)} = {self._plain(one.body)}" for one in defined]
+            reasons = [_prose(one.words) for one in defined]
+            yield ""
+            yield from _table(["definition", ""], [(_inline(f), r) for f, r in zip(formulas, reasons, strict=True)])
+
+    def _controls(self) -> Iterator[str]:
+        yield from _table(["control", "what was done wrong", "where it shows"], map(_control, self.found.controls))
+
+    def _checks(self) -> Iterator[str]:
+        for sentence in sentences.checks(self.found, laws=False):
+            yield f"- {_prose(sentence)}"
+        if self.found.laws:
+            laws = ", ".join(f"{CARDS[name].reason} ({_inline(CARDS[name].law)})" for name in self.found.laws)
+            yield f"- Laws used, besides definitions and claims: {laws}."
+
+    # ------------------------------------------------------------ claims
+
+    def _claim(self, claim: ClaimPart) -> Iterator[str]:
+        yield f"## Claim {claim.number}, {markdown_words(claim.name)}"
+        yield from ("", _prose(claim.words)) if claim.words else ()
+        if claim.verdict is not Verdict.PROVED:
+            yield from ("", f"**{_prose(sentences.undecided(claim))}**")
+        where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
+        yield from ("", f"{where.capitalize()}:") if where else ()
+        yield from ("", *_display(list(self._rows(self.notation.equation(claim.left, claim.right), ""))))
+        yield from self._definitions(claim.defined)
+        if claim.moves:
+            yield from ("", sentences.SAME_ENTRY, "")
+            moves = [(one.words, _inline(self._sizes(one.sizes)), _inline(self._at(one.at))) for one in claim.moves]
+            yield from _table(["", "sizes", "position"], moves)
+        for n, proof in enumerate(claim.proofs if not claim.moves else ()):
+            yield from ("", f"Part {n + 1} of {len(claim.proofs)}.") if len(claim.proofs) > 1 else ()
+            for block in _blocks(list(self._proof(proof))):
+                yield from ("", *_display(block))
+        if claim.alike:
+            yield from ("", sentences.alike(claim))
+        for condition in claim.conditions:
+            term = _inline(f"{self._plain(condition.term)} > 0")
+            yield from ("", f"Used: {term}, since {sentences.positive_because(condition)}.")
+
+    def _proof(self, proof: Proof) -> Iterator[str]:
+        yield from self._rows(self.notation.term(proof.steps[0].term), "")
+        for n, one in enumerate(proof.steps[1:], 1):
+            formula, reason = self.notation.term(one.term), sentences.because(one, self.found.claims)
+            first, *more = self._rows("{}= " + formula, str(n))
+            beside = not more and latex_width(formula) <= BESIDE
+            yield f"{first} && {_text(reason)}" if beside else first
+            yield from more
+            if not beside:
+                yield rf" & \qquad \qquad {_text(f'({reason})')}"
+
+    def _rows(self, formula: str, number: str) -> Iterator[str]:
+        """The rows of a formula in an aligned display."""
+        first, *more = rows(formula, WIDTH, measure=latex_width)
+        yield (rf"\text{{{number}}}" if number else "") + f" & {first}"
+        yield from (rf" & \qquad {row}" for row in more)
+
+    def _plain(self, term: Term) -> str:
+        return plain(self.notation.term(term))
+
+    def _sizes(self, sizes: Sequence[Term]) -> str:
+        return f"({', '.join(map(self._plain, sizes))})"
+
+    def _at(self, at: Sequence[Index]) -> str:
+        return self.notation.at([self.notation.index(one) for one in at])
+
+
+def _safe(formula: str) -> str:
+    for sign, word in _SAFE.items():
+        formula = formula.replace(sign, word)
+    return formula
+
+
+def _inline(formula: str) -> str:
+    return f"${_safe(formula).strip()}$"
+
+
+def _prose(text: str) -> str:
+    return "".join(_safe(part) if n % 2 else part for n, part in _alternating(markdown_prose(text)))
+
+
+def _alternating(text: str) -> Iterator[tuple[int, str]]:
+    """Words and formulas in turn; formulas stand between dollars that are not escaped."""
+    parts = text.replace(r"\$", "\ue0ff").split("$")
+    for n, part in enumerate(parts):
+        yield n, (f"${part}$" if n % 2 else part.replace("\ue0ff", r"\$"))
+
+
+def _text(reason: str) -> str:
+    """A reason inside a formula."""
+    parts = pieces(reason)
+    return "".join(latex_formula(p.text) if p.formula else rf"\text{{{_plain_words(p.text)}}}" for p in parts)
+
+
+def _plain_words(text: str) -> str:
+    return "".join(" " if sign in r"\_{}$%&#^~" else sign for sign in text)
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The lines of a proof in displays that are not too long for those who draw them."""
+    start = 0
+    for end in range(1, len(lines) + 1):
+        new = end == len(lines) or lines[end].startswith(r"\text")
+        if new and (end - start >= ROWS or end == len(lines)):
+            yield lines[start:end]
+            start = end
+
+
+def _display(lines: Sequence[str]) -> Iterator[str]:
+    yield from ("$$", r"\begin{aligned}")
+    yield from (_safe(line) + (r" \cr" if n < len(lines) - 1 else "") for n, line in enumerate(lines))
+    yield from (r"\end{aligned}", "$$")
+
+
+def _table(head: Sequence[str], table: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in table)
+
+
+def _control(control: ControlPart) -> tuple[str, str, str]:
+    return f"`{control.name}`", _prose(control.words), _prose(sentences.witness(control))

@@ -1,0 +1,268 @@
+"""The steps of a certificate as somebody would write them down: together what belongs together, without detours.
+
+Defines `ordered`, which moves independent steps past each other so that one law is applied everywhere at once, `read`,
+which gives the lines of a proof, and `tidy`, which chooses the letters of bound positions.  The steps in their new
+order are checked again; nothing else here is a proof, and nothing is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mha_sym.proof.cards import CARDS
+from mha_sym.proof.chain import Line
+from mha_sym.proof.checker import Certificate, Goal, Step, apply_step, check
+from mha_sym.proof.meaning import LETTERS
+from mha_sym.proof.order import canonical_key
+from mha_sym.proof.rules import Context
+from mha_sym.proof.terms import (
+    Bind,
+    Entry,
+    Mul,
+    Term,
+    Var,
+    at_path,
+    children,
+    flat_args,
+    free,
+    key,
+    rebuild,
+    rename_apart,
+    subst,
+)
+
+#: which steps come first where there is a choice: open names and use what is known, then calculate
+PRECEDENCE = {"unfold": 0, "table": 0, "lemma": 1}
+
+#: letters for positions in axes alike, by the first of them
+FAMILIES = {letters[0]: letters for letters in LETTERS.values()}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A term that had to be positive for a step; ``assumed`` if that rests on an assumption of the theorem."""
+
+    term: Term
+    assumed: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A proof to be read: the goal, the lines from its left to its right side, and what had to be positive."""
+
+    goal: Goal
+    lines: tuple[Line, ...]
+    conditions: tuple[Condition, ...] = ()
+
+
+def read(certificate: Certificate, context: Context, reasons: Mapping[str, str]) -> Reading:
+    """The lines of a proof, from a certificate.
+
+    Raises:
+        Rejected: if the steps do not prove the goal; a fault of the prover.
+
+    Example:
+        >>> from mha_sym.proof.checker import Goal
+        >>> a = Entry("a", ())
+        >>> [line.reason for line in read(Certificate(Goal("same", (), a, a), (), ()), Context(), {}).lines]
+        ['', 'the same entry']
+    """
+    goal = certificate.goal
+    left = _Side(goal.left, certificate.left, context, reasons)
+    right = _Side(goal.right, certificate.right, context, reasons)
+    check(Certificate(goal, left.steps, right.steps), context)
+    lines = direct([*left.lines, *_backwards(right.lines, left.lines[-1].term)])
+    return Reading(goal, lines, tuple(_distinct((*left.conditions, *right.conditions))))
+
+
+class _Side:
+    """One side of a goal, followed down to where it meets the other."""
+
+    def __init__(self, term: Term, steps: Sequence[Step], context: Context, reasons: Mapping[str, str]) -> None:
+        self.context, self.reasons = context, reasons
+        self.conditions: list[Condition] = []
+        self.steps = ordered(steps, [self._label(step, before) for step, before, _ in self._replayed(term, steps)])
+        self.lines = [Line(term)]
+        self._write(term)
+
+    def _replayed(self, term: Term, steps: Sequence[Step]) -> Iterator[tuple[Step, Term, Term]]:
+        """Every step, with what it is applied to and the whole term after it."""
+        for step in steps:
+            place = at_path(term, step.path)
+            term = apply_step(term, step, self.context)
+            yield step, place, term
+
+    def _label(self, step: Step, place: Term) -> tuple[str, str]:
+        """The law of a step, and what it opens or uses."""
+        if step.rule in ("lemma", "reindex"):
+            return step.rule, str(step.args["name"]).partition("#")[0]
+        return step.rule, place.name if isinstance(place, Entry) else ""
+
+    def _write(self, term: Term) -> None:
+        """One line a law and subject, as the term stands before factors are moved and sums are put in order."""
+        waits = False
+        for step, place, after in self._replayed(term, self.steps):
+            last, card = self.lines[-1], CARDS[step.rule]
+            if step.rule == "cancel":
+                value = children(place)[step.args["value"]]
+                self.conditions.append(Condition(value, bool(step.args.get("given"))))
+            if card.silent:
+                waits = waits or step.rule != "arithmetic" or len(self.lines) == 1
+                if not waits:
+                    self.lines[-1] = replace(last, term=after)
+                continue
+            waits = False
+            rule, name = self._label(step, place)
+            if (last.rule, last.name) == (rule, name):
+                self.lines[-1] = replace(last, term=after)
+            else:
+                reason = self.reasons.get(name, card.reason) if rule == "unfold" else card.reason
+                self.lines.append(Line(after, rule, name, reason))
+
+
+def _backwards(lines: Sequence[Line], meets: Term) -> Iterator[Line]:
+    """The lines of the right side from its end to its beginning, after a line ``meets``."""
+    if seen(meets) != seen(lines[-1].term):
+        yield Line(lines[-1].term, "arithmetic", "", CARDS["arithmetic"].reason)
+    for before, line in zip(reversed(lines[:-1]), reversed(lines[1:]), strict=True):
+        yield replace(line, term=before.term)
+
+
+def _distinct(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    known = set()
+    for one in conditions:
+        found = (seen(one.term), one.assumed)
+        if found not in known:
+            known.add(found)
+            yield one
+
+
+# ---------------------------------------------------------------- detours
+
+
+def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines without those between two that say the same but for the order of factors and sums.
+
+    Example:
+        >>> a, b = Entry("a", ()), Entry("b", ())
+        >>> direct((Line(a), Line(b, "unfold", "a"), Line(a, "unfold", "b"), Line(b, "lemma", "last")))
+        (Line(term=Entry(name='a', at=()), ...), Line(term=Entry(name='b', at=()), rule='lemma', ...))
+    """
+    keys = [seen(line.term) for line in lines]
+    last = {key: n for n, key in enumerate(keys)}
+    kept: list[Line] = []
+    n = 0
+    while n < len(lines):
+        end = last[keys[n]]
+        kept.append(replace(lines[n], term=lines[end].term) if end == len(lines) - 1 and n else lines[n])
+        n = end + 1
+    if len(kept) == 1:
+        reason = "the same entry" if key(lines[0].term) == key(lines[-1].term) else "the same in another order"
+        kept.append(Line(lines[-1].term, "arithmetic", "", reason))
+    return tuple(kept)
+
+
+def seen(term: Term) -> str:
+    """A text equal for terms that differ in the order of factors and sums, or in where a factor stands, only."""
+    return canonical_key(_pulled(term), {})
+
+
+def _pulled(term: Term) -> Term:
+    """The term with every sum over an index moved in front of the product in which it is a factor."""
+    term = rebuild(term, tuple(map(_pulled, children(term))))
+    if not isinstance(term, Mul):
+        return term
+    factors: list[Term] = []
+    variables: list[Var] = []
+    waiting = list(flat_args(term))
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, Bind) and one.op == "sum":
+            taken = frozenset().union(*map(free, (*factors, *waiting)), (v.name for v in variables))
+            one = rename_apart(one, taken)
+            variables.append(one.var)
+            waiting = [*(flat_args(one.body) if isinstance(one.body, Mul) else (one.body,)), *waiting]
+        else:
+            factors.append(one)
+    body: Term = Mul(tuple(factors)) if len(factors) > 1 else factors[0]
+    for var in reversed(variables):
+        body = Bind("sum", var, body)
+    return body
+
+
+# ---------------------------------------------------------------- order
+
+
+def ordered(steps: Sequence[Step], labels: Sequence[tuple[str, str]]) -> tuple[Step, ...]:
+    """The same steps, those with equal labels together as far as they do not depend on each other.
+
+    Two steps depend on each other if the place of one lies inside the place of the other.
+
+    Args:
+        steps: in an order in which they apply.
+        labels: the rule of each, and its subject.
+
+    Example:
+        >>> steps = [Step("unfold", (0,)), Step("collect", (0,)), Step("unfold", (1,))]
+        >>> [step.path for step in ordered(steps, [("unfold", "S"), ("collect", ""), ("unfold", "S")])]
+        [(0,), (1,), (0,)]
+    """
+    waiting = {n: {m for m in range(n) if _meet(steps[m].path, one.path)} for n, one in enumerate(steps)}
+    order: list[int] = []
+    current: tuple[str, str] | None = None
+    while waiting:
+        ready = [n for n, before in waiting.items() if not before]
+        chosen = min(ready, key=lambda n: (_rank(labels[n], current), n))
+        if not CARDS[labels[chosen][0]].silent:
+            current = labels[chosen]
+        order.append(chosen)
+        del waiting[chosen]
+        for before in waiting.values():
+            before.discard(chosen)
+    return tuple(steps[n] for n in order)
+
+
+def _rank(label: tuple[str, str], current: tuple[str, str] | None) -> int:
+    """More of the same first, then what no reader sees, then by `PRECEDENCE`."""
+    if label == current:
+        return -2
+    return -1 if CARDS[label[0]].silent else PRECEDENCE.get(label[0], 2)
+
+
+def _meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+# ---------------------------------------------------------------- letters
+
+
+def tidy(term: Term, taken: frozenset[str] = frozenset()) -> Term:
+    """The same term, no bound position called like one around it or like one in ``taken``, and none ``m1``.
+
+    Example:
+        >>> from mha_sym.proof.meaning import domain
+        >>> from mha_sym.axes import axis
+        >>> s = Var("s", domain(axis("s", "S")))
+        >>> tidy(Bind("max", s, Entry("E", (s,))), frozenset("s")).var.name
+        'u'
+    """
+    taken = taken | free(term)
+    if not isinstance(term, Bind):
+        return rebuild(term, tuple(tidy(child, taken) for child in children(term)))
+    var, body = term.var, term.body
+    if var.name in taken or var.name[-1:].isdigit():
+        used = taken | free(body) - {var.name}
+        letters = (*FAMILIES.get(var.domain.name, (var.domain.name,)), var.name)
+        name = next((letter for letter in letters if letter not in used), "") or _numbered(var.domain.name, used)
+        new = Var(name, var.domain)
+        body, var = subst(body, {var.name: new}), new
+    return Bind(term.op, var, tidy(body, taken | {var.name}))
+
+
+def _numbered(letter: str, used: frozenset[str]) -> str:
+    number = 1
+    while f"{letter}{number}" in used:
+        number += 1
+    return f"{letter}{number}"

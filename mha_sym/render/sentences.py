@@ -1,0 +1,164 @@
+"""What every form of a derivation says in the same words: verdicts, sizes, counterexamples, what was checked.
+
+Each function returns plain sentences, in which `mha_sym.render.prose` finds the formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mha_sym.proof.cards import CARDS
+from mha_sym.proof.theorem import Counterexample, Verdict
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
+from mha_sym.render.notation import rank
+from mha_sym.render.reading import Condition
+
+#: said of a claim in which axes are rearranged and nothing else happens
+SAME_ENTRY = "Both sides are one and the same entry. The left side, from what is given to the result:"
+
+
+def verdict(found: Derivation) -> str:
+    """What is known of the theorem."""
+    if found.verdict is not Verdict.PROVED:
+        known = ", ".join(f"claim {one.number} ({one.name}) is {one.verdict.value}" for one in found.claims)
+        return f"NOT PROVED: {known or 'it claims nothing'}."
+    where = "for all sizes" if found.scope == "all sizes" else found.scope
+    return f"Proved {where}; {found.refuted} of {len(found.controls)} false neighbours refuted."
+
+
+def sizes(found: Derivation) -> str:
+    """What is assumed of the sizes."""
+    names = ", ".join(f"{one.name} ({one.words})" for one in found.vocabulary.sizes)
+    return f"The sizes are positive integers: {names}." if names else "All sizes are numbers."
+
+
+def because(step: Step, claims: Sequence[ClaimPart]) -> str:
+    """Why a line equals the one before it; a claim that was used goes by its number."""
+    if step.rule != "lemma":
+        return step.reason
+    return f"by claim {next(one.number for one in claims if one.name == step.subject)}"
+
+
+def positive_because(condition: Condition) -> str:
+    """Why a term is positive."""
+    return "exponentials are positive" + (" and a key is kept" if condition.assumed else "")
+
+
+#: said where definitions stand with the claims
+DEFINED_BELOW = "Other tensors are defined where they occur first: in a line with a reason for it, or before the lines."
+
+
+def positions(letters: Sequence[str], quote: str = "") -> str:
+    """For which positions a statement is made.
+
+    Example:
+        >>> positions(["b", "t"], "$")
+        'for all $b$, $t$'
+    """
+    return f"for all {', '.join(f'{quote}{letter}{quote}' for letter in letters)}" if letters else ""
+
+
+def undecided(claim: ClaimPart) -> str:
+    """What is known of a claim that is not proved."""
+    if claim.counterexample is not None:
+        return f"REFUTED: it fails at {counterexample(claim.counterexample)}."
+    return "UNDECIDED: neither a proof nor a counterexample was found."
+
+
+def alike(claim: ClaimPart) -> str:
+    """How many entries of a claim are not shown."""
+    return f"The other {claim.alike} entries go in the same way."
+
+
+def controls(found: Derivation) -> str:
+    """What the controls are."""
+    count = len(found.controls)
+    return (
+        f"{count} statement{'s' * (count != 1)} close to the claims, and false: at these sizes and numbers the two "
+        "sides differ. Values after ≈ are rounded; that they differ is certain."
+    )
+
+
+def witness(control: ControlPart) -> str:
+    """Where a control fails, and both values there."""
+    if control.verdict is not Verdict.REFUTED:
+        return f"{control.verdict.value}, not refuted"
+    where = numbers(in_order(control.sizes)) or "the given sizes"
+    place = f", entry {numbers(control.place)}" if control.place else ""
+    inputs = [f"{name} = {nested(values)}" for name, values in control.given.items()]
+    inputs += [f"{name} = {nested(images)}" for name, images in control.permutations.items()]
+    text = f"left {control.left}, right {control.right} at {where}{place}"
+    return text + (f", with {', '.join(inputs)}" if inputs else "")
+
+
+def checks(found: Derivation, *, laws: bool = True) -> Iterator[str]:
+    """What was checked, and how; the laws of the rules only if ``laws``."""
+    proved = sum(one.verdict is Verdict.PROVED for one in found.claims)
+    yield (
+        f"{proved} of {len(found.claims)} claims are proved: every line is what the checker makes of the line before. "
+        f"It replayed {found.applications} applications of rules."
+    )
+    if found.laws and laws:
+        words = ", ".join(dict.fromkeys(CARDS[name].reason for name in found.laws))
+        yield f"Laws used, besides definitions and claims: {words}."
+    again = list(_same_sizes(found.claims))
+    if again:
+        yield (
+            "By other code, at small sizes, both sides were also written out with a symbol for every given number, and "
+            f"are equal: {'; '.join(f'{claims} at {where}' for where, claims in again)}."
+        )
+
+
+def _same_sizes(claims: Sequence[ClaimPart]) -> Iterator[tuple[str, str]]:
+    """The sizes at which claims were checked again, and which claims."""
+    found: dict[str, list[int]] = {}
+    for claim in claims:
+        if claim.rechecked:
+            text = " and at ".join(numbers(in_order(one)) or "the given sizes" for one in claim.rechecked)
+            found.setdefault(text, []).append(claim.number)
+    for text, those in found.items():
+        yield text, f"claim {those[0]}" if len(those) == 1 else f"claims {', '.join(map(str, those))}"
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def counterexample(found: Counterexample) -> str:
+    """Where two sides differ, and their values there.
+
+    Example:
+        >>> counterexample(Counterexample({"T": 2}, {"t": 1}, "0", "1"))
+        'T=2, entry t=1: left 0, right 1'
+    """
+    place = f", entry {numbers(found.index)}" if found.index else ""
+    return f"{numbers(in_order(found.sizes)) or 'the given sizes'}{place}: left {found.left}, right {found.right}"
+
+
+def in_order(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes in the order in which the field writes them."""
+    return {name: sizes[name] for name in sorted(sizes, key=rank)}
+
+
+def numbers(named: Mapping[str, int]) -> str:
+    """Numbers with their names.
+
+    Example:
+        >>> numbers({"B": 2, "T": 3})
+        'B=2, T=3'
+    """
+    return ", ".join(f"{name}={n}" for name, n in named.items())
+
+
+def nested(values: Any) -> str:
+    """Rows of numbers.
+
+    Example:
+        >>> nested(((1, 2), (3, 4)))
+        '[[1,2],[3,4]]'
+    """
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return f"[{','.join(map(nested, values))}]" if isinstance(values, list | tuple) else str(values)

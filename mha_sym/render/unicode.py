@@ -1,0 +1,199 @@
+"""A derivation as plain text for a terminal, about a hundred columns wide.
+
+Defines `unicode_text`.  The lines of a proof stand below each other with their signs of equality aligned; the reason
+stands at the right, or in braces below where there is no room.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from mha_sym.proof.terms import Term
+from mha_sym.proof.theorem import Verdict
+from mha_sym.render import sentences
+from mha_sym.render.breaks import plain, rows
+from mha_sym.render.derivation import ClaimPart, Derivation, Proof
+from mha_sym.render.prose import unicode_prose
+from mha_sym.render.scripts import Unicode
+from mha_sym.render.vocabulary import DefinedRow, Vocabulary
+
+WIDTH = 98
+#: where the formulas of a proof begin, and the farthest column at which reasons may
+FORMULA, REASON = 7, 62
+#: a left side longer than this does not push the others to the right
+LEFT = 24
+#: stands for a space at which no line is broken
+KEPT = "\u00a0"
+
+
+def unicode_text(found: Derivation) -> str:
+    """The whole derivation."""
+    return "\n".join(line.rstrip() for line in _Writer(found).lines()) + "\n"
+
+
+class _Writer:
+    """Writes one derivation."""
+
+    def __init__(self, found: Derivation) -> None:
+        self.found = found
+        self.notation = Unicode(found.vocabulary.names, found.vocabulary.letters_for)
+
+    def lines(self) -> Iterator[str]:
+        found = self.found
+        yield from (found.title, "═" * len(found.title))
+        yield from _wrap(f"{found.name}. {_prose(sentences.verdict(found))}")
+        yield from ("", *_paragraph(found.words))
+        if found.source:
+            yield from ("", *_wrap(f"Source: {found.source}.", "  ", "  "))
+        yield from ("", *_heading("Assumptions"), *self._assumptions())
+        yield from ("", *_heading("Notation"), *self._signs(found.vocabulary))
+        for claim in found.claims:
+            yield from ("", *self._claim(claim))
+        if found.controls:
+            yield from ("", *_heading("What is false"), *self._controls())
+        yield from ("", *_heading("What was checked"))
+        for sentence in sentences.checks(found):
+            yield from _item(_prose(sentence))
+
+    # ------------------------------------------------------------ head
+
+    def _assumptions(self) -> Iterator[str]:
+        yield from _item(_prose(sentences.sizes(self.found)))
+        for words, positive in self.found.assumptions:
+            formula = f": {self._plain(positive)} > 0" if positive is not None else ""
+            yield from _item(f"{_prose(words[:1].upper() + words[1:])}{formula}.")
+
+    def _signs(self, words: Vocabulary) -> Iterator[str]:
+        note = self.notation
+        table = []
+        for letter in words.letters:
+            names = [note.letter(name) for name in letter.letters]
+            what = letter.words
+            if letter.made_of is not None:
+                what = f"{names[0]} = {note.index(letter.made_of)}"
+            table.append([", ".join(names), f"0 ≤ {names[0]} < {self._plain(letter.size)}", what])
+        for one in words.bijections:
+            image = note.permuted(one.name, False, "·")
+            table.append([image, f"0 … {self._plain(one.size)} - 1", f"an arbitrary permutation; {one.words}"])
+        if words.brackets:
+            table.append(["[ … ]", "0 or 1", "1 if what stands in the bracket holds, else 0"])
+        for given in words.given:
+            shape = " × ".join(map(self._plain, given.shape)) or "one number"
+            what = given.words if given.values is None else f"{given.words} {sentences.nested(given.values)}"
+            table.append([self._plain(given.entry), shape, what])
+        yield from _columns(table)
+        yield from self._definitions(words.defined)
+        if any(claim.defined for claim in self.found.claims):
+            yield from ("", *_wrap(sentences.DEFINED_BELOW, "  ", "  "))
+
+    def _definitions(self, defined: Sequence[DefinedRow]) -> Iterator[str]:
+        if defined:
+            yield ""
+        width = max((len(self._plain(one.entry)) for one in defined), default=0)
+        for one in defined:
+            yield from self._definition(one, min(width, LEFT))
+
+    def _definition(self, one: DefinedRow, width: int) -> Iterator[str]:
+        left, reason = f"  {self._plain(one.entry):<{width}} = ", unicode_prose(one.words)
+        first, *more = rows(self.notation.term(one.body), WIDTH - len(left))
+        fits = not more and max(len(left + first), REASON) + 2 + len(reason) <= WIDTH
+        yield f"{left + first:<{REASON}}  {reason}" if fits else left + first
+        yield from (" " * (len(left) + 2) + row for row in more)
+        if not fits:
+            yield f"{' ' * len(left)}{{ {reason} }}"
+
+    def _plain(self, term: Term) -> str:
+        return plain(self.notation.term(term))
+
+    # ------------------------------------------------------------ claims
+
+    def _claim(self, claim: ClaimPart) -> Iterator[str]:
+        title = f"Claim {claim.number}, {claim.name}" + (f": {_prose(claim.words)}" if claim.words else "")
+        wrapped = _wrap(title)
+        yield from (*wrapped, "─" * max(map(len, wrapped)))
+        if claim.verdict is not Verdict.PROVED:
+            yield from _wrap(_prose(sentences.undecided(claim)))
+        *statement, last = rows(self.notation.equation(claim.left, claim.right), WIDTH - 4)
+        yield from (f"  {'  ' * bool(n)}{row}" for n, row in enumerate(statement))
+        yield from self._end(f"  {'  ' * bool(statement)}{last}", claim)
+        yield from self._definitions(claim.defined)
+        for n, proof in enumerate(claim.proofs if not claim.moves else ()):
+            if len(claim.proofs) > 1:
+                yield from ("", f"  part {n + 1} of {len(claim.proofs)}")
+            yield from ("", *self._proof(proof))
+        if claim.moves:
+            yield from ("", f"  {sentences.SAME_ENTRY}")
+            yield from _columns([self._move(one.words, one.sizes, one.at) for one in claim.moves], indent="      ")
+        if claim.alike:
+            yield from ("", f"  {sentences.alike(claim)}")
+        for condition in claim.conditions:
+            yield f"  Used: {self._plain(condition.term)} > 0, since {sentences.positive_because(condition)}."
+
+    def _end(self, line: str, claim: ClaimPart) -> Iterator[str]:
+        """The end of a statement, with the positions for which it is made."""
+        where = sentences.positions(list(map(self.notation.letter, claim.variables)))
+        if len(line) + 4 + len(where) <= WIDTH:
+            yield f"{line}    {where}"
+        else:
+            yield from (line, f"    {where}")
+
+    def _move(self, words: str, sizes: Sequence[Term], at: Sequence[object]) -> list[str]:
+        indices = [self.notation.index(one) for one in at]  # type: ignore[arg-type]
+        return [words, f"({', '.join(map(self._plain, sizes))})", self.notation.at(indices)]
+
+    def _proof(self, proof: Proof) -> Iterator[str]:
+        claims = self.found.claims
+        lines = [
+            (rows(self.notation.term(one.term), WIDTH - FORMULA), unicode_prose(sentences.because(one, claims)))
+            for one in proof.steps
+        ]
+        single = [len(found[0]) for found, reason in lines if len(found) == 1 and reason]
+        column = min(max(single, default=0) + 2, REASON - FORMULA)
+        for n, (found, reason) in enumerate(lines):
+            beside = len(found) == 1 and len(found[0]) + 2 <= column and FORMULA + column + len(reason) <= WIDTH
+            first = f"{found[0]:<{column}}{reason}" if beside else found[0]
+            yield f"{n or '':>4} {'=' if n else ' '} {first}"
+            yield from (" " * (FORMULA + 2) + row for row in found[1:])
+            if reason and not beside:
+                yield f"{' ' * FORMULA}{{ {reason} }}"
+
+    # ------------------------------------------------------------ controls
+
+    def _controls(self) -> Iterator[str]:
+        yield from _paragraph(sentences.controls(self.found))
+        for control in self.found.controls:
+            yield ""
+            yield from _item(f"{control.name}: {_prose(control.words)}")
+            yield from _wrap(_prose(sentences.witness(control)), "    ", "      ")
+
+
+def _wrap(text: str, start: str = "", indent: str = "") -> list[str]:
+    """The text in lines, the first after ``start``, the others after ``indent``."""
+    lines = textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace(KEPT, " ") for line in lines]
+
+
+def _prose(text: str) -> str:
+    """The text with its formulas in Unicode, in which no line is broken."""
+    return unicode_prose(text, KEPT)
+
+
+def _heading(text: str) -> Iterator[str]:
+    yield from (text, "─" * len(text))
+
+
+def _paragraph(text: str) -> list[str]:
+    return _wrap(_prose(text), "  ", "  ")
+
+
+def _item(text: str) -> list[str]:
+    return _wrap(text, "  - ", "    ")
+
+
+def _columns(table: Sequence[Sequence[str]], indent: str = "  ") -> Iterator[str]:
+    """Three columns, the last of them wrapped."""
+    widths = [max((len(row[n]) for row in table), default=0) for n in range(2)]
+    for one, two, three in table:
+        start = f"{indent}{one:<{widths[0]}}  {two:<{widths[1]}}  "
+        yield from _wrap(three, start, " " * len(start)) or [start]

@@ -1,0 +1,417 @@
+"""What the signs in a derivation mean: sizes, letters for positions, given and defined tensors, permutations.
+
+Defines the rows of the table of notation and `vocabulary`, which makes them from what occurs in some terms and from the
+`Meaning` that the terms come from.  How anything is written is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mha_sym.axes import Axis
+from mha_sym.expr import Expr, Input, Named, Table, walk
+from mha_sym.proof.meaning import Meaning, domain, positions
+from mha_sym.proof.rules import Definition
+from mha_sym.proof.terms import (
+    At,
+    Bind,
+    Cmp,
+    Digit,
+    Domain,
+    Entry,
+    Index,
+    Inj,
+    Join,
+    Part,
+    Perm,
+    Size,
+    Term,
+    Var,
+    children,
+    domain_key,
+)
+from mha_sym.render.notation import Symbol, rank
+from mha_sym.render.reading import FAMILIES, tidy
+
+#: what a position in an axis is, and what its size counts, by the axis' letter in the field
+AXIS_WORDS = {
+    "b": "sequence in the batch", "t": "position of a query", "s": "position of a key", "m": "feature of a token",
+    "h": "head", "k": "feature of a query or key in one head", "v": "feature of a value in one head",
+}  # fmt: skip
+SIZE_WORDS = {
+    "B": "sequences in the batch", "T": "tokens", "S": "keys", "d_model": "features of a token", "h": "heads",
+    "d_k": "features of a query or key in one head", "d_v": "features of a value in one head",
+}  # fmt: skip
+_COUNTED = {
+    "b": SIZE_WORDS["B"], "t": "tokens", "s": SIZE_WORDS["S"], "m": SIZE_WORDS["d_model"], "h": SIZE_WORDS["h"],
+    "k": SIZE_WORDS["d_k"], "v": SIZE_WORDS["d_v"],
+}  # fmt: skip
+ROLE_WORDS = {"data": "input", "mask": "mask", "gate": "gate", "weight": "weights", "bias": "bias"}
+
+#: letters for positions in axes whose names are words, first choice first
+SPARE = "aegovxyz"
+
+
+@dataclass(frozen=True)
+class SizeRow:
+    """A symbolic size, and what it counts."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True)
+class LetterRow:
+    """Letters for positions: ``0 <= letter < size``; ``made_of`` says how a joined position is made of others."""
+
+    letters: tuple[str, ...]
+    size: Term
+    words: str
+    made_of: Index | None = None
+
+
+@dataclass(frozen=True)
+class GivenRow:
+    """A tensor that is given: its entry, the sizes of its axes, what it is; ``values`` if it is a constant."""
+
+    entry: Entry
+    shape: tuple[Term, ...]
+    words: str
+    values: Any = None
+
+
+@dataclass(frozen=True)
+class DefinedRow:
+    """A tensor that is defined: ``entry = body``, and the words for it."""
+
+    entry: Entry
+    body: Term
+    words: str
+
+
+@dataclass(frozen=True)
+class BijectionRow:
+    """An arbitrary permutation of the positions in an axis."""
+
+    name: str
+    size: Term
+    words: str
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The table of notation, and how tensors (``names``) and positions (``letters_for``) are written."""
+
+    sizes: tuple[SizeRow, ...] = ()
+    letters: tuple[LetterRow, ...] = ()
+    given: tuple[GivenRow, ...] = ()
+    defined: tuple[DefinedRow, ...] = ()
+    bijections: tuple[BijectionRow, ...] = ()
+    brackets: bool = False
+    names: Mapping[str, Symbol] = field(default_factory=dict)
+    letters_for: Mapping[str, str] = field(default_factory=dict)
+
+
+def vocabulary(
+    groups: Iterable[Iterable[Term]], meaning: Meaning, exprs: Sequence[Expr], places: Iterable[Index] = ()
+) -> Vocabulary:
+    """The notation of some terms.
+
+    Args:
+        groups: terms in the order in which they are read, which is the order in which tensors of one name are
+            numbered; after each group come the definitions that it rests on.
+        meaning: what their names stand for.
+        exprs: the expressions that they come from; their axes say what positions are.
+        places: positions that are shown besides.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> meaning, x = Meaning(), Input("X", (axis("t", "T"),))
+        >>> (var,), index = positions(x.axes[0], set())[0]
+        >>> found = vocabulary([[meaning.at(x, {"t": index}, {})]], meaning, [x])
+        >>> found.sizes[0].words, found.letters[0].letters, found.given[0].words
+        ('tokens', ('t',), 'input')
+    """
+    found = _Occurring()
+    for group in groups:
+        for term in group:
+            found.read(term)
+        found.open(meaning.definitions)
+    for place in places:
+        found.place(place)
+    given = tuple(_given(found.names, meaning))
+    for row in given:
+        found.read(row.entry)
+    axes = _axes(exprs)
+    return Vocabulary(
+        sizes=tuple(_sizes(found.sizes, axes)),
+        letters=tuple(_letters(found.variables, axes)),
+        given=given,
+        defined=tuple(_defined(found.names, meaning)),
+        bijections=tuple(_bijections(found.bijections, meaning, axes)),
+        brackets=found.brackets,
+        names=_symbols(list(found.names), meaning),
+        letters_for=_aliases([var.name for var in found.variables], found.names),
+    )
+
+
+def names_in(terms: Iterable[Term], definitions: Mapping[str, Definition]) -> tuple[str, ...]:
+    """The names that some terms rest on, in the order of first occurrence."""
+    found = _Occurring()
+    for term in terms:
+        found.read(term)
+    found.open(definitions)
+    return tuple(found.names)
+
+
+# ---------------------------------------------------------------- what occurs
+
+
+class _Occurring:
+    """Names, positions, sizes and bijections in the order of first occurrence."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.opened: set[str] = set()
+        self.variables: dict[Var, None] = {}
+        self.sizes: dict[str, None] = {}
+        self.bijections: dict[str, None] = {}
+        self.brackets = False
+
+    def read(self, term: Term) -> None:
+        match term:
+            case Entry(name, at):
+                self.names[name] = None
+                for index in at:
+                    self.place(index)
+            case Size(name, _):
+                self.sizes[name] = None
+            case Cmp(_, left, right, _):
+                self.brackets = True
+                self.place(left)
+                self.place(right)
+            case Bind(_, var, _):
+                self.place(var)
+        for child in children(term):
+            self.read(child)
+
+    def open(self, definitions: Mapping[str, Definition]) -> None:
+        """Read the definitions of all names, of those in them, and so on."""
+        waiting = list(self.names)
+        while waiting:
+            name = waiting.pop(0)
+            definition = definitions.get(name)
+            if definition is not None and name not in self.opened:
+                self.opened.add(name)
+                before = len(self.names)
+                for var in definition.params:
+                    self.place(var)
+                self.read(tidy(definition.body, frozenset(v.name for v in definition.params)))
+                waiting += list(self.names)[before:]
+
+    def place(self, index: Index) -> None:
+        match index:
+            case Var(_, whole):
+                self.variables[index] = None
+                self._domain(whole)
+            case Join(whole, parts):
+                self._domain(whole)
+                for one in parts:
+                    self.place(one)
+            case Digit(parts, shape, into, _):
+                for whole in (*shape, *into):
+                    self._domain(whole)
+                for one in parts:
+                    self.place(one)
+            case Part(inner, whole, _) | Inj(inner, whole, _):
+                self._domain(whole)
+                self.place(inner)
+            case Perm(name, _, inner):
+                self.bijections[name] = None
+                self.place(inner)
+
+    def _domain(self, whole: Domain) -> None:
+        self.read(whole.size)
+
+
+# ---------------------------------------------------------------- axes, letters and sizes
+
+_Axes = Mapping[tuple[str, str], Axis]
+
+
+def _axes(exprs: Iterable[Expr]) -> dict[tuple[str, str], Axis]:
+    """Every axis in some expressions, by the letter and the domain of its positions."""
+    found: dict[tuple[str, str], Axis] = {}
+
+    def add(axis: Axis) -> None:
+        found.setdefault((domain(axis).name, domain_key(domain(axis))), axis)
+        for part in (*axis.factors, *axis.blocks):
+            add(part)
+
+    for expr in exprs:
+        for node in walk(expr):
+            for axis in node.axes:
+                add(axis)
+    return found
+
+
+def _axis_of(whole: Domain, axes: _Axes) -> Axis | None:
+    return axes.get((whole.name, domain_key(whole)))
+
+
+def _letters(variables: Iterable[Var], axes: _Axes) -> Iterator[LetterRow]:
+    """One row a kind of position, the letters of a row in the order in which they are chosen."""
+    rows: dict[tuple[str, str], list[Var]] = {}
+    for var in variables:
+        rows.setdefault((var.domain.name, domain_key(var.domain)), []).append(var)
+    order = list(AXIS_WORDS)
+
+    def rank(key: tuple[str, str]) -> tuple[bool, int]:
+        axis = axes.get(key)
+        return bool(rows[key][0].domain.factors), order.index(axis.name) if axis and axis.name in order else len(order)
+
+    for key in sorted(rows, key=rank):
+        found, whole = rows[key], rows[key][0].domain
+        family = FAMILIES.get(whole.name, (whole.name,))
+        names = sorted(dict.fromkeys(v.name for v in found), key=lambda n: (family.index(n) if n in family else 9, n))
+        axis = axes.get(key)
+        joined = Join(whole, tuple(_variables(whole.factors))) if whole.factors else None
+        words = AXIS_WORDS.get(axis.name if axis else "", f"position in the axis {whole.name}")
+        yield LetterRow(tuple(names), whole.size, words, joined)
+
+
+def _variables(domains: Iterable[Domain]) -> list[Var]:
+    found: list[Var] = []
+    for one in domains:
+        letters = (*FAMILIES.get(one.name, (one.name,)), f"{one.name}1", f"{one.name}2")
+        found.append(Var(next(n for n in letters if n not in {v.name for v in found}), one))
+    return found
+
+
+def _aliases(names: Sequence[str], tensors: Iterable[str]) -> dict[str, str]:
+    """A single letter for every position whose name is a word."""
+    taken = {*names, *tensors}
+    aliases: dict[str, str] = {}
+    for name in names:
+        if name not in aliases and len(name.rstrip("0123456789")) > 1:
+            letter = next((n for n in SPARE if n not in taken), name)
+            aliases[name] = letter
+            taken.add(letter)
+    return aliases
+
+
+def _sizes(names: Iterable[str], axes: _Axes) -> Iterator[SizeRow]:
+    found = sorted((name for name in names if not name.isdigit()), key=rank)
+    for name in found:
+        words = "queries" if name == "T" and "S" in found else SIZE_WORDS.get(name)
+        yield SizeRow(name, words or _counted(name, axes))
+
+
+def _counted(name: str, axes: _Axes) -> str:
+    """What a size without words of its own counts: positions in the axes that have exactly this size."""
+    found = dict.fromkeys(axis.name for axis in axes.values() if str(axis.size) == name and axis.is_plain)
+    words = " and ".join(f"positions in the axis {one}" if one not in AXIS_WORDS else _COUNTED[one] for one in found)
+    return words or "part of other sizes"
+
+
+# ---------------------------------------------------------------- tensors and bijections
+
+
+def _given(names: Iterable[str], meaning: Meaning) -> Iterator[GivenRow]:
+    """What is given, inputs before weights, else in the order of first occurrence."""
+    roles = list(ROLE_WORDS)
+
+    def role(name: str) -> int:
+        node = meaning.given.get(name)
+        return roles.index(node.role) if isinstance(node, Input) else len(roles)
+
+    for name in sorted(names, key=role):
+        node = meaning.given.get(name)
+        if isinstance(node, Input):
+            words = ROLE_WORDS[node.role] + (", 0 or 1" if node.boolean else "")
+            yield GivenRow(_entry(name, node.over), tuple(domain(a).size for a in node.over), words)
+        elif isinstance(node, Table):
+            shape = tuple(domain(a).size for a in node.over)
+            yield GivenRow(_entry(name, node.over), shape, "constant", node.values)
+
+
+def _entry(name: str, axes: Sequence[Axis]) -> Entry:
+    found: list[Index] = []
+    taken: set[str] = set()
+    for axis in axes:
+        if axis.size == 1:
+            found.append(At(0))  # its only position
+            continue
+        (variables, index), *_ = positions(axis, taken, opened=bool(axis.blocks))
+        found.append(index)
+        taken |= {v.name for v in variables}
+    return Entry(name, tuple(found))
+
+
+def _defined(names: Iterable[str], meaning: Meaning) -> Iterator[DefinedRow]:
+    """The definitions in the order of first occurrence, each after those it rests on."""
+    done: set[str] = set()
+
+    def rows(name: str) -> Iterator[DefinedRow]:
+        definition = meaning.definitions.get(name)
+        if definition is None or name in done:
+            return
+        done.add(name)
+        body = tidy(definition.body, frozenset(v.name for v in definition.params))
+        inner = _Occurring()
+        inner.read(body)
+        for other in inner.names:
+            yield from rows(other)
+        yield DefinedRow(Entry(name, definition.params), body, meaning.named[name].reason)
+
+    for name in names:
+        yield from rows(name)
+
+
+def _bijections(names: Iterable[str], meaning: Meaning, axes: _Axes) -> Iterator[BijectionRow]:
+    for name in names:
+        whole = meaning.bijections[name]
+        axis = _axis_of(whole, axes)
+        words = AXIS_WORDS.get(axis.name, axis.name) if axis else whole.name
+        yield BijectionRow(name, whole.size, words)
+
+
+#: from so many tensors of one name on they are told apart by numbers
+NUMBERED = 4
+
+
+def _symbols(names: Sequence[str], meaning: Meaning) -> dict[str, Symbol]:
+    """How tensors are called: of those with one name the first in order has no prime, the next one, and so on."""
+    variants: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        root, _, block = name.rstrip("'").partition(".")
+        variants.setdefault((root, block), []).append(name)
+    symbols = {}
+    for (root, block), found in variants.items():
+        given = [n for n in found if n not in meaning.definitions]
+        for number, name in enumerate([*given, *(n for n in found if n not in given)]):
+            stem, _, label = root.partition("^")
+            symbols[name] = Symbol(stem, block, number, len(found) > NUMBERED, label.strip("()"), _heads(name, meaning))
+    return symbols
+
+
+def _heads(name: str, meaning: Meaning) -> int:
+    """How many positions of a defined tensor are labels of a family: those that are not in its axes."""
+    node = meaning.named.get(name)
+    if not isinstance(node, Named) or name not in meaning.definitions:
+        return 0
+    return len(meaning.definitions[name].params) - sum(map(_count, node.axes))
+
+
+def _count(axis: Axis) -> int:
+    """How many positions an axis gives where concatenations are taken apart."""
+    if axis.blocks:
+        return _count(axis.blocks[0])
+    opened = any(_opened(part) for part in axis.factors)
+    return sum(map(_count, axis.factors)) if opened else 1
+
+
+def _opened(axis: Axis) -> bool:
+    return bool(axis.blocks) or any(map(_opened, axis.factors))
