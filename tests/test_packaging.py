@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -72,9 +73,15 @@ def test_metadata(wheel: Path) -> None:
     assert f"{name}/licenses/LICENSE" in archive.namelist()
 
 
-def test_tests_and_users_get_the_same_torch() -> None:
+def test_tests_have_what_users_of_the_extras_get() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(extras["torch"]) <= set(extras["test"])
+    assert {one for name in extras.keys() - {"test"} for one in extras[name]} <= set(extras["test"])
+
+
+def test_extras_named_in_messages_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "mha_sym").rglob("*.py")]
+    assert {name for text in sources for name in re.findall(r"the extra '(\w+)'", text)} <= set(extras)
 
 
 def test_version_is_in_the_changelog() -> None:
