@@ -197,20 +197,30 @@ def compare(
     Raises:
         Problem: if the implementation or the specification has no value there.
     """
-    found = spec.values(setting.arrays, setting.sizes)
+    found = spec.values(setting.arrays, setting.sizes)  # first: where it has no value there is nothing to compare with
     shown = run(impl, setting.arguments, setting.sizes)
+    return compare_shown(impl, spec, setting, found, shown, case, draw)
+
+
+def compare_shown(
+    impl: Implementation, spec: Specification, setting: Setting, found: Mapping[str, Array],
+    shown: Mapping[str, Array], case: str = "", draw: int = 0,
+) -> list[Compared]:  # fmt: skip
+    """Stages that were obtained somehow, in the order of axes of `STAGES`, beside those of the specification."""
     inputs = (setting.arrays["X_q"], setting.arrays["X_k"], setting.arrays["X_v"])
     bounds = stage_bounds(found, inputs, setting.sizes, spec.scale(setting.sizes), setting.mask, impl.dtype)
     results = []
     for word in STAGES:
         if word in shown:
             expected, got = _visible(word, found[word], shown[word], setting)
-            _worth_comparing(bounds[word].value, expected, word, impl)
+            entries = bounds[word].entries
+            _worth_comparing(entries, expected, word, impl)
             difference = np.abs(got - expected)
-            place = np.unravel_index(int(np.argmax(difference)), difference.shape)
+            excess = np.where(difference > 0, difference / np.maximum(entries, np.finfo(float).tiny), 0.0)
+            place = np.unravel_index(int(np.argmax(excess)), difference.shape)
             results.append(
                 Compared(
-                    case, word, draw, float(difference[place]), bounds[word], at(word, place),
+                    case, word, draw, float(difference[place]), bounds[word].at(place), at(word, place),
                     float(expected[place]), float(got[place]), setting.sizes, setting.weights,
                 )
             )  # fmt: skip
@@ -225,11 +235,12 @@ def _visible(word: str, expected: Array, got: Array, setting: Setting) -> tuple[
     return np.where(keep, expected, 0.0), np.where(keep, got, 0.0)
 
 
-def _worth_comparing(bound: float, expected: Array, word: str, impl: Implementation) -> None:
-    largest = float(np.abs(expected).max())
-    if not bound < largest:
+def _worth_comparing(bounds: Array, expected: Array, word: str, impl: Implementation) -> None:
+    """Refuse to say anything where no entry of a stage could be told from zero."""
+    if not (bounds < np.abs(expected)).any():
+        least, largest = float(bounds.min()), float(np.abs(expected).max())
         raise DataProblem(
-            f"nothing can be seen of {word} at {impl.dtype}: the bound {bound:.2g} is as large as the values",
+            f"nothing can be seen of {word} at {impl.dtype}: the bound {least:.2g} is as large as the values",
             expected=f"a bound well below {largest:.2g}", hint="check in float64, or at smaller sizes",
         )  # fmt: skip
 

@@ -1,10 +1,12 @@
-"""Floating-point formats: unit roundoff, and rounding of drawn values to what a format can hold.
+"""Floating-point formats: unit roundoff, how sums are taken, and rounding of drawn values to what a format can hold.
 
-Defines `ROUNDOFF`, `rounded` and `growth`.  Bounds built from them judge implementations; they never decide a theorem.
+Defines `ROUNDOFF`, `Arithmetic`, `arithmetic`, `rounded` and `growth`.  Bounds built from them judge implementations;
+they never decide a theorem.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,83 @@ def roundoff(dtype: str) -> float:
     if dtype not in ROUNDOFF:
         raise TargetProblem(f"no floating-point format {dtype!r}", expected=", ".join(ROUNDOFF))
     return ROUNDOFF[dtype]
+
+
+#: half the smallest positive number of each format: the largest absolute error of a result that underflows
+_UNDERFLOW: dict[str, float] = {"float64": 2.0**-1075, "float32": 2.0**-150, "float16": 2.0**-25, "bfloat16": 2.0**-134}
+
+#: roundings of an exponential: libraries are right to a few units, or compute it in a wider format and round once
+_EXP_OWN, _EXP_WIDER = 6, 1
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What is assumed of the code that is judged: its format, and the format in which it adds up.
+
+    Attributes:
+        dtype: the format of inputs, weights and every stage.
+        accumulate: the format in which sums and exponentials are computed before they are rounded to ``dtype``.
+
+    Example:
+        >>> arithmetic("bfloat16").accumulate, arithmetic("float64").accumulate
+        ('float32', 'float64')
+    """
+
+    dtype: str
+    accumulate: str
+
+    @property
+    def u(self) -> float:
+        """The unit roundoff of the stages."""
+        return roundoff(self.dtype)
+
+    @property
+    def wider(self) -> bool:
+        """Whether sums are taken in a wider format."""
+        return self.accumulate != self.dtype
+
+    @property
+    def underflow(self) -> float:
+        """The largest absolute error of a result too small for the format."""
+        return _UNDERFLOW[self.dtype]
+
+    @property
+    def exponential(self) -> int:
+        """How many roundings an exponential counts for."""
+        return _EXP_WIDER if self.wider else _EXP_OWN
+
+    def error(self, terms: int, roundings: int) -> float:
+        """The largest relative error of sums of so many products in all and so many roundings besides.
+
+        Example:
+            >>> arithmetic("float64").error(3, 1) == growth(4, 2.0**-53)
+            True
+        """
+        if not self.wider:
+            return growth(terms + roundings, self.u)
+        return (1 + growth(terms, roundoff(self.accumulate))) * (1 + growth(roundings, self.u)) - 1
+
+    @property
+    def words(self) -> str:
+        """What is assumed, for the report."""
+        if not self.wider:
+            return f"every operation rounds to {self.dtype}, sums are taken in any order"
+        return (
+            f"assumed: sums and exponentials are computed in {self.accumulate} and rounded once to {self.dtype},"
+            " stage by stage (Q, K, V, scores, weights, Z, Y)"
+        )
+
+
+def arithmetic(dtype: str, accumulate: str | None = None) -> Arithmetic:
+    """The arithmetic of a format; float16 and bfloat16 add up in float32 unless it is said otherwise.
+
+    Raises:
+        TargetProblem: for a format that is not known.
+    """
+    roundoff(dtype)
+    usual = "float32" if dtype in ("float16", "bfloat16") else dtype
+    roundoff(accumulate or usual)
+    return Arithmetic(dtype, accumulate or usual)
 
 
 def growth(n: int, u: float) -> float:

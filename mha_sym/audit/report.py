@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from mha_sym.audit.backing import Backing
 from mha_sym.audit.bounds import Bound
-from mha_sym.audit.precision import roundoff
+from mha_sym.audit.precision import arithmetic, roundoff
 from mha_sym.errors import Problem
 
 Verdict = Literal["agree", "disagree", "error"]
@@ -148,7 +148,9 @@ class CheckReport:
             "coincide": list(self.coincide),
             "conventions": {c.name: {"value": c.value, "said_by": c.said_by} for c in self.conventions},
             "stages": [_stage_json(one) for one in self.stages],
-            "bounds": {"unit_roundoff": roundoff(self.dtype), "rule": _RULE},
+            "bounds": {
+                "unit_roundoff": roundoff(self.dtype), "rule": _RULE, "arithmetic": arithmetic(self.dtype).words,
+            },
             "notes": list(self.notes),
             "problem": None if self.problem is None else self.problem.one_line(),
         }
@@ -182,6 +184,7 @@ class CheckReport:
             f" {self.backing.steps} steps replayed",
             "  the comparison with it is of numbers, on these draws only",
             f"  bound: {_RULE};",
+            f"  {arithmetic(self.dtype).words};",
             f"  u = {roundoff(self.dtype):.2g} ({self.dtype}) for the implementation,"
             f" {roundoff('float64'):.2g} for this evaluation; both add up",
         ]
@@ -195,8 +198,8 @@ class CheckReport:
 
 
 _RULE = (
-    "growth(n) M + (softmax of the error of the scores), growth(n) = n u/(1 - n u), n the terms summed on the way,"
-    " M the largest entry without cancellation"
+    "the worst case, entry by entry: growth(n) = n u/(1 - n u) over the n terms summed on the way, without"
+    " cancellation, and what errors of the scores do to the weights"
 )
 
 

@@ -232,7 +232,7 @@ def test_nothing_left_to_check_is_no_success() -> None:
 
 
 def test_a_precision_at_which_nothing_shows_is_no_success() -> None:
-    wide = Implementation(call=right.matmul_and_transpose, dtype="float16", d_model=1100, heads=3, d_k=8, d_v=8)
+    wide = Implementation(call=right.matmul_and_transpose, dtype="float16", d_model=1100, heads=3, d_k=8, scale=100)
     assert "nothing can be seen of y at float16" in problem(wide).what
 
 
