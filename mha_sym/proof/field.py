@@ -1,0 +1,421 @@
+"""A second engine, which shares no code with the prover: claims at random points of finite fields.
+
+Both sides are evaluated exactly, modulo two random primes above ``2**30``, at random sizes that are pairwise
+distinct and not 1 unless the claim fixes them, with random masks that satisfy the assumptions and permutations that
+are not their own inverses.  Exponentials are carried as exponential sums (`mha_sym.proof.exponential_sums`), so that
+``exp(a + b) = exp(a) exp(b)`` and nothing else is known of them.  Maxima and functions of which nothing is known are
+random values that depend on their arguments.
+
+What an answer means.  A claim that is true has no exceptions: where the sides differ, it is false (unless a maximum
+or an exponential below an exponential took part, of which more is true than is known here: no answer then).  Where
+they agree, the claim may still be false, with a probability of at most ``bound`` at these sizes, masks and
+permutations: a polynomial of degree n that is not zero vanishes at a random point modulo p with probability at most
+n/p (Schwartz and Zippel), and that has to happen for both primes in every trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import log2, prod
+from typing import Any
+
+import numpy as np
+import sympy
+
+from mha_sym.axes import Axis, Index, Permutation
+from mha_sym.expr import (
+    Compare,
+    Concat,
+    Contract,
+    Expr,
+    Input,
+    Join,
+    Map,
+    Named,
+    Permute,
+    Reduce,
+    Rename,
+    Repeat,
+    Scalar,
+    Select,
+    Softmax,
+    Split,
+    Stack,
+    Total,
+    Transpose,
+    walk,
+)
+from mha_sym.proof.denominators import Field
+from mha_sym.proof.exponential_sums import Beyond, Sums, Unlucky, find_primes, spacing
+from mha_sym.proof.field_nodes import HANDLERS, Label, Labels, Value
+from mha_sym.proof.theorem import Assumption, Claim
+
+DENSITIES = (0.5, 0.7, 0.9, 1.0)
+
+
+@dataclass(frozen=True)
+class FieldResult:
+    """What random points say of a claim.
+
+    Attributes:
+        agrees: whether the sides agreed at all points; None if something was out of reach.
+        sizes: the sizes that were drawn, one assignment a trial.
+        bound: if they agreed, at most the probability that a false claim does so at these sizes.
+        detail: where they differ, or what was out of reach.
+    """
+
+    agrees: bool | None
+    sizes: tuple[dict[str, int], ...]
+    bound: float
+    detail: str = ""
+
+
+def confirm(
+    claim: Claim,
+    assumptions: Sequence[Assumption] = (),
+    fixed: Mapping[str, int] | None = None,
+    trials: int = 2,
+    seed: int = 0,
+) -> FieldResult:
+    """Compare both sides of a claim exactly at random points of finite fields.
+
+    Args:
+        claim: two expressions with the same axes.
+        assumptions: what the masks that are drawn have to satisfy.
+        fixed: sizes that are given, by symbol.
+        trials: how many independent points, each at other sizes.
+        seed: chooses them; the same answer for the same seed.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> from mha_sym.expr import Softmax
+        >>> x, c = Input("x", (axis("t"), axis("s"))), Input("c", (axis("t"),))
+        >>> left, right = Softmax(x + c, (axis("s"),)), Softmax(x, (axis("s"),))
+        >>> confirm(Claim("shift", left, right)).agrees, confirm(Claim("no shift", x + c, x)).agrees
+        (True, False)
+    """
+    done: list[dict[str, int]] = []
+    bound = 1.0
+    try:
+        facts = _Facts.of(claim, assumptions)
+        for trial in range(trials):
+            sizes, found = _try(facts, fixed or {}, seed, trial)
+            done.append(sizes)
+            if found.place is not None:
+                at = ", ".join(f"{a.name}={n}" for a, n in zip(claim.left.axes, found.place, strict=True))
+                verdict = None if found.loose else False
+                return FieldResult(verdict, tuple(done), 1.0, f"the sides differ at {at or 'the only place'}")
+            bound *= found.bound
+    except Beyond as limit:
+        return FieldResult(None, tuple(done), 1.0, str(limit))
+    return FieldResult(True, tuple(done), bound)
+
+
+def _try(facts: _Facts, fixed: Mapping[str, int], seed: int, trial: int) -> tuple[dict[str, int], _Found]:
+    """One comparison, drawn again where a number was zero by accident."""
+    for attempt in range(8):
+        rng = np.random.default_rng([seed, trial, attempt])
+        sizes = facts.draw_sizes(rng, fixed, trial)
+        try:
+            return sizes, Trial(facts, sizes, rng).run()
+        except Unlucky:
+            continue
+    raise Beyond("no point without an accidental zero was found")
+
+
+# ---------------------------------------------------------------- what a claim speaks of
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The parts of a claim: its inputs, permutations, sizes with the least that each may be, and its roots."""
+
+    claim: Claim
+    inputs: dict[str, Input]
+    permutations: dict[str, Permutation]
+    assumed: tuple[Expr, ...]
+    least: dict[str, int]
+    numbers: frozenset[int]
+    roots: tuple[sympy.Pow, ...]
+
+    @classmethod
+    def of(cls, claim: Claim, assumptions: Sequence[Assumption]) -> _Facts:
+        own = [node for side in (claim.left, claim.right) for node in walk(side)]
+        names = {node.name for node in own if isinstance(node, Input)}
+        assumed = tuple(
+            a.positive for a in assumptions
+            if a.positive is not None and names & {n.name for n in walk(a.positive) if isinstance(n, Input)}
+        )  # fmt: skip
+        nodes = own + [node for one in assumed for node in walk(one)]
+        axes = {one for node in nodes for one in _axes_of(node)}
+        symbols = {s for one in axes for s in one.size.free_symbols}
+        values = [node.value for node in nodes if isinstance(node, Scalar)]
+        least = dict.fromkeys((s.name for s in symbols.union(*(v.free_symbols for v in values))), 2)
+        for node in nodes:
+            if isinstance(node, Permute) and node.perm.axis.size.is_Symbol:
+                least[node.perm.axis.size.name] = max(3, least[node.perm.axis.size.name])
+            if isinstance(node, Select) and isinstance(node.at, int) and node.axis_.size.is_Symbol:
+                least[node.axis_.size.name] = max(node.at + 1, least[node.axis_.size.name])
+        inputs = {n.name: n for n in nodes if isinstance(n, Input)}
+        if any(inputs[n.name] != n for n in nodes if isinstance(n, Input)):
+            raise Beyond("one name stands for two inputs")
+        roots = tuple(p for v in values for p in v.atoms(sympy.Pow) if not p.exp.is_Integer)
+        return cls(
+            claim, inputs, {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)}, assumed, least,
+            frozenset(int(one.size) for one in axes if one.size.is_Integer), roots,
+        )  # fmt: skip
+
+    def draw_sizes(self, rng: np.random.Generator, fixed: Mapping[str, int], more: int) -> dict[str, int]:
+        """Sizes pairwise distinct, and distinct from all numbers that are sizes of axes."""
+        sizes = {name: fixed[name] for name in self.least if name in fixed}
+        taken = {*sizes.values(), *self.numbers}
+        free = [name for name in self.least if name not in sizes]
+        pool = [n for n in range(2, 64) if n not in taken][: len(free) + 1 + more]
+        order = [int(n) for n in rng.permutation(pool)]
+        for name in sorted(free, key=lambda n: (-self.least[n], n)):
+            number = next((n for n in order if n >= self.least[name]), None)
+            if number is None:
+                number = next(n for n in range(self.least[name], 1 << 16) if n not in {*taken, *sizes.values()})
+            else:
+                order.remove(number)
+            sizes[name] = number
+        return {name: sizes[name] for name in sorted(sizes)}
+
+
+def _axes_of(node: Expr) -> Iterable[Axis]:
+    """The axes that a node has or speaks of."""
+    yield from node.axes
+    if isinstance(node, Stack | Concat | Total):
+        yield node.index.axis
+
+
+# ---------------------------------------------------------------- one trial
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Where the sides differ, if they do; whether that says nothing; and how probable it is that they should."""
+
+    place: tuple[int, ...] | None
+    loose: bool
+    bound: float
+
+
+@dataclass
+class Trial:
+    """A claim at certain sizes and one random point."""
+
+    facts: _Facts
+    sizes: Mapping[str, int]
+    rng: np.random.Generator
+    drawn: dict[str, Sums] = field(default_factory=dict)
+    memo: dict[int, Value] = field(default_factory=dict)
+    extents: dict[int, int] = field(default_factory=dict)
+    orders: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+
+    def run(self) -> _Found:
+        """Evaluate both sides and compare them.
+
+        Raises:
+            Beyond: if something is out of reach.
+            Unlucky: if a number was zero by accident.
+        """
+        radicands = {int(q) for p in self.facts.roots for q in sympy.factorint(self._positive(p.base))}
+        self.field = Field(find_primes(self.rng, radicands), self.rng)
+        self.orders = {name: self._order(self.size(p.axis)) for name, p in self.facts.permutations.items()}
+        self._draw_inputs()
+        axes = self.facts.claim.left.axes
+        left, right = (self.full(self.take(side), axes) for side in (self.facts.claim.left, self.facts.claim.right))
+        place = self.field.differing(left, right)
+        return _Found(place, self.field.loose, self._chance(left.height + right.height, radicands))
+
+    def _chance(self, height: float, radicands: Iterable[int]) -> float:
+        """At most the probability that sides which differ seem to agree.
+
+        A coefficient that is not zero has to vanish, or an exponent or a symbol to meet one of the others, modulo
+        both primes; or all integers of that coefficient are multiples of both, which for a number of n bits are at
+        most n/58 of the pairs that could have been drawn: there are more than 2000000/m of those that are -1 modulo m.
+        """
+        height += self.field.added
+        chances = height * (1 + self.field.terms + self.field.symbols) / min(self.field.primes)
+        integers = height // 58 * spacing(radicands) / 2_000_000
+        return min(1.0, chances * chances + integers)
+
+    # ------------------------------------------------------------ sizes and numbers
+
+    def size(self, axis: Axis) -> int:
+        """The number of positions of an axis."""
+        if id(axis) not in self.extents:
+            value = self._rational(axis.size)
+            if value.denominator != 1 or value < 1:
+                raise Beyond(f"axis {axis.name} has size {value}")
+            self.extents[id(axis)] = int(value)
+        return self.extents[id(axis)]
+
+    def _rational(self, value: sympy.Expr) -> Fraction:
+        if value.is_Rational:
+            return Fraction(int(value.p), int(value.q))
+        if value.is_Symbol:
+            return Fraction(self.sizes[value.name])
+        if value.is_Add:
+            return sum(map(self._rational, value.args), Fraction(0))
+        if value.is_Mul:
+            return prod(map(self._rational, value.args), start=Fraction(1))
+        if value.is_Pow and value.exp.is_Integer:
+            return self._rational(value.base) ** int(value.exp)
+        raise Beyond(f"{value} is not rational")
+
+    def _positive(self, base: sympy.Expr) -> int:
+        """A radicand, as an integer with the same primes."""
+        value = self._rational(base)
+        if value <= 0:
+            raise Beyond(f"a root of {value}")
+        return value.numerator * value.denominator
+
+    def number(self, value: sympy.Expr) -> tuple[int, int]:
+        """A scalar modulo the two primes."""
+        if value.is_Add or value.is_Mul:
+            rows = [self.number(one) for one in value.args]
+            join = sum if value.is_Add else prod
+            first, second = (join(row[n] for row in rows) % p for n, p in enumerate(self.field.primes))
+            return first, second
+        if value.is_Pow and not value.exp.is_Integer:
+            if not value.exp.is_Rational:
+                raise Beyond(f"{value} is not a root")
+            base = self._rational(value.base)
+            above, below = (self.field.root(n, value.exp) for n in (base.numerator, base.denominator))
+            first, second = (above[n] * pow(below[n], -1, p) % p for n, p in enumerate(self.field.primes))
+            return first, second
+        if value.is_Pow and not value.base.is_Symbol and not value.base.is_Rational:
+            base_ = self.number(value.base)
+            first, second = (pow(base_[n], int(value.exp), p) for n, p in enumerate(self.field.primes))
+            return first, second
+        exact = self._rational(value)
+        return self.field.constant(sympy.Rational(exact.numerator, exact.denominator))
+
+    def bits(self, value: sympy.Expr) -> float:
+        """At most the bits of the integers in a scalar."""
+        if value.is_Add or value.is_Mul:
+            return len(value.args) + sum(map(self.bits, value.args))
+        if value.is_Pow:
+            return abs(float(value.exp)) * self.bits(value.base)
+        exact = self._rational(value)
+        return log2(abs(exact.numerator) + 1) + log2(exact.denominator)
+
+    # ------------------------------------------------------------ draws
+
+    def _order(self, size: int) -> np.ndarray[Any, Any]:
+        """A permutation that is not its own inverse, if there is one."""
+        order = self.rng.permutation(size)
+        while size > 2 and (order[order] == np.arange(size)).all():
+            order = self.rng.permutation(size)
+        return order
+
+    def _draw_inputs(self) -> None:
+        masks = [one for one in self.facts.inputs.values() if one.boolean]
+        for one in self.facts.inputs.values():
+            if not one.boolean:
+                self.drawn[one.name] = self.field.drawn(tuple(map(self.size, one.over)))
+        for density in DENSITIES:
+            for one in masks:
+                bits = self.rng.random(tuple(map(self.size, one.over))) < density
+                self.drawn[one.name] = self.field.integers(bits.astype(np.int64))
+            self.memo.clear()
+            if all(map(self._allowed, self.facts.assumed)):
+                self.memo.clear()
+                return
+        raise Beyond("no masks were found that satisfy the assumptions")
+
+    def _allowed(self, assumed: Expr) -> bool:
+        """Whether an expression is positive at all places, or for some reals near the point drawn.
+
+        What holds of numbers alone is decided.  An input that is positive is any number as far as identities go; of
+        what is made of such inputs only that it is not zero is seen, and a difference then says nothing.
+        """
+        _, value = self.take(assumed)
+        if all(map(_of_numbers, walk(assumed))):
+            signed = np.where(value.c > min(self.field.primes) // 2, -1, value.c)
+            return bool((signed > 0).all())
+        if not isinstance(_bare(assumed), Input):
+            self.field.loose = self.field.loose or not _sum_of_positive(assumed)
+        return bool(self.field.merged(value).c.any(axis=(0, -1)).all())
+
+    # ------------------------------------------------------------ labels
+
+    def extent(self, label: Label) -> int:
+        """The number of positions that a label stands for."""
+        return self.size(label if isinstance(label, Axis) else label.axis)
+
+    def aligned(self, value: Value, labels: Labels) -> Sums:
+        """With axes in the order of some labels, of size one where the entries do not depend on them."""
+        have, sums = value
+        order = [have.index(one) for one in labels if one in have]
+        shape = [self.extent(one) if one in have else 1 for one in labels]
+        return sums.moved(order).reshaped(shape)
+
+    def full(self, value: Value, labels: Labels) -> Sums:
+        """The same, with all entries written out."""
+        if set(value[0]) - set(labels):
+            raise Beyond("an index is bound by nothing")
+        return self.aligned(value, labels).widened([self.extent(one) for one in labels])
+
+    def opened(self, value: Value, axes: Sequence[Axis]) -> tuple[Labels, Sums]:
+        """All entries along the axes, with the family indices in front."""
+        indices = tuple(one for one in value[0] if isinstance(one, Index))
+        return indices, self.full(value, (*indices, *axes))
+
+    def take(self, node: Expr) -> Value:
+        """The value of a node."""
+        if id(node) not in self.memo:
+            self.memo[id(node)] = HANDLERS[type(node)](self, node)
+        return self.memo[id(node)]
+
+    def together(self, values: Sequence[Value], join: Callable[[Sums, Sums], Sums]) -> Value:
+        """Sums or products of several values, entry by entry."""
+        labels = tuple(dict.fromkeys(one for have, _ in values for one in have))
+        result = self.aligned(values[0], labels)
+        for one in values[1:]:
+            result = join(result, self.aligned(one, labels))
+        return labels, result
+
+    def total(self, value: Value, over: Sequence[Label]) -> Value:
+        """The sum over some labels; over one on which nothing depends it multiplies by a size."""
+        labels, sums = value
+        count = prod(self.extent(one) for one in over if one not in labels)
+        summed = self.field.total(sums, tuple(n for n, one in enumerate(labels) if one in over))
+        if count > 1:
+            summed = self.field.mul(summed, self.field.integers(np.full((1,) * len(summed.shape), count)))
+        return tuple(one for one in labels if one not in over), summed
+
+
+def _of_numbers(node: Expr) -> bool:
+    """Whether a node keeps among whole numbers."""
+    if isinstance(node, Input):
+        return node.boolean
+    return not isinstance(node, Softmax) and not (isinstance(node, Map) and node.op not in ("add", "mul", "neg"))
+
+
+def _bare(expr: Expr) -> Expr:
+    """What an expression is but for names and the order of its axes."""
+    while isinstance(expr, Named | Transpose | Repeat | Rename | Split | Join | Select | Permute):
+        expr = expr.arg
+    return expr
+
+
+def _sum_of_positive(expr: Expr) -> bool:
+    """Whether an expression is made of 0/1 inputs and exponentials so that it is positive where it is not zero."""
+    match expr:
+        case Input(boolean=boolean):
+            return boolean
+        case Compare() | Softmax() | Map("exp"):
+            return True
+        case Scalar(value=value):
+            return bool(value.is_positive)
+        case Map("add" | "mul" | "inv") | Contract() | Reduce("sum") | Total() | Stack() | Concat() | Named():
+            return all(map(_sum_of_positive, expr.children))
+        case Split() | Join() | Transpose() | Repeat() | Rename() | Permute() | Select():
+            return all(map(_sum_of_positive, expr.children))
+        case _:
+            return False
