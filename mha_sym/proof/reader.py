@@ -31,11 +31,14 @@ def read(text: str | bytes) -> Document:
     Raises:
         Unreadable: for anything that is not a whole, undamaged and meaningful certificate file.
     """
-    members = _object(_parse(text), "$", "format", "version", "sha256", "theorem", "nodes", "context", "goals")
-    _expect(members["format"], "$.format", schema.FORMAT)
-    _expect(members["version"], "$.version", schema.VERSION)
-    if members["sha256"] != digest({name: item for name, item in members.items() if name != "sha256"}):
-        raise Unreadable("$.sha256", "not the digest of the rest: the file was damaged or changed")
+    try:
+        members = _object(_parse(text), "$", "format", "version", "sha256", "theorem", "nodes", "context", "goals")
+        _expect(members["format"], "$.format", schema.FORMAT)
+        _expect(members["version"], "$.version", schema.VERSION)
+        if members["sha256"] != digest({name: item for name, item in members.items() if name != "sha256"}):
+            raise Unreadable("$.sha256", "not the digest of the rest: the file was damaged or changed")
+    except RecursionError as fault:  # of the JSON decoder or encoder
+        raise Unreadable("$", "too many levels of brackets") from fault
     return _Reader(members["nodes"]).document(members)
 
 
@@ -66,8 +69,6 @@ def _parse(text: str | bytes) -> Any:
         raise Unreadable("$", f"byte {fault.start} is not UTF-8") from fault
     except json.JSONDecodeError as fault:
         raise Unreadable("$", f"line {fault.lineno}, column {fault.colno}: {fault.msg}") from fault
-    except RecursionError as fault:
-        raise Unreadable("$", "too many levels of brackets") from fault
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -383,6 +383,14 @@ def test_unreadable_files_say_where(bad: str | bytes, message: str) -> None:
     assert recheck(bad)["verdict"] == "unreadable"
 
 
+def test_no_depth_of_brackets_escapes() -> None:
+    whole = text("small")
+    for depth in (*range(900, 1010), 5000):  # just below and above what Python's decoder and encoder can nest
+        deep = whole.replace('"goals": [', '"goals": ' + "[" * depth + "]" * depth + ', "more": [')
+        assert recheck(deep)["verdict"] == "unreadable", depth
+        assert recheck(deep.replace('"more"', '"context"', 1))["verdict"] == "unreadable", depth
+
+
 MEANINGLESS: list[tuple[str, str]] = [
     (goal_0("variables", to=[]), "a variable that is not in scope"),
     (changed("context", "definitions", "Y", "params", to=[]), "a variable that is not in scope"),
