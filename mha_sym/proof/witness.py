@@ -45,8 +45,8 @@ class _Plan:
 
 #: the first two are used; the third, small and with one query, if one of them is beyond reach
 PLANS = (
-    _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), draws=2, entries=4),
-    _Plan(2, ("h", "d_model", "B", "d_k", "S", "d_v", "T"), draws=1, entries=2),
+    _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), draws=1, entries=4),
+    _Plan(2, ("h", "B", "T", "d_model", "d_k", "S", "d_v"), draws=1, entries=2),
     _Plan(1, ("T", "h", "d_model", "B", "d_k", "S", "d_v"), draws=1, entries=2),
 )
 #: how densely, until the assumptions hold
