@@ -8,7 +8,7 @@ the theorem rests on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mha_sym.export.coq_rules import script
 from mha_sym.export.coq_shapes import Writer
@@ -17,7 +17,7 @@ from mha_sym.export.coq_terms import NotExported
 from mha_sym.library import proofs_directory
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step
 from mha_sym.proof.rules import Context, Lemma
-from mha_sym.proof.terms import Entry, Term
+from mha_sym.proof.terms import Entry, Term, Var
 from mha_sym.proof.theorem import Report, Theorem, Verdict
 
 
@@ -119,36 +119,72 @@ def _side(term: Term, steps: tuple[Step, ...], context: Context) -> _Side:
 
 def _prove(writer: Writer, proof: _Proof) -> None:
     """One lemma a step, then the goal as their chain."""
-    printer, goal = writer.printer, proof.goal
-    name = printer.names.of("theorem", goal.name)
-    bound = [v.name for v in goal.variables]
-    down = _steps(writer, proof, proof.left, f"{name}_left")
-    back = _steps(writer, proof, proof.right, f"{name}_right")
-    with printer.entered(*bound):
-        end = writer.same(proof.left.terms[-1], proof.right.terms[-1])
+    goal = proof.goal
+    name = writer.printer.names.of("theorem", goal.name)
+    lines = _Lines(writer, name, goal.variables)
+    down, back = _steps(lines, proof, proof.left, "left"), _steps(lines, proof, proof.right, "right")
+    first, last = proof.left.terms[-1], proof.right.terms[-1]
+    end = "reflexivity"
+    if lines.of(first) != lines.of(last):
+        with writer.printer.entered(*(v.name for v in goal.variables)):
+            end = f"{lines.opened(first, last)}; {writer.same(first, last)}"
     chain = [f"apply: (etrans ({law}))" for law in down]
     if back:
         chain += ["apply: esym", *(f"apply: (etrans ({law}))" for law in back), "apply: esym"]
     if proof.words:
         writer.lines.append(f"(* {_comment(proof.words)} *)")
-    binders = "".join(f" {printer.binder(v)}" for v in goal.variables)
-    writer.lines.append(f"Theorem {name}{binders} : {writer.equation(goal.left, goal.right)}.")
-    writer.lines.append(f"Proof. {'; '.join([*chain, end])}. Qed.")
+    change = f"change ({lines.of(goal.left)} = {lines.of(goal.right)} :> R)"
+    writer.lines.append(f"Theorem {name}{lines.binders} : {writer.equation(goal.left, goal.right)}.")
+    writer.lines.append(f"Proof. {'; '.join([change, *chain, end])}. Qed.")
 
 
-def _steps(writer: Writer, proof: _Proof, side: _Side, name: str) -> list[str]:
+@dataclass
+class _Lines:
+    """The terms that a proof passes through, each written once, as a definition."""
+
+    writer: Writer
+    name: str
+    variables: tuple[Var, ...]
+    known: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def binders(self) -> str:
+        """The variables of the goal, as arguments."""
+        return "".join(f" {self.writer.printer.binder(v)}" for v in self.variables)
+
+    def at(self, name: str) -> str:
+        """A definition or lemma at the variables of the goal."""
+        return " ".join([name, *(self.writer.printer.var(v.name) for v in self.variables)])
+
+    def of(self, term: Term) -> str:
+        """A term, by its name."""
+        return self.at(self._name(term))
+
+    def opened(self, *terms: Term) -> str:
+        """The tactic that opens the names of terms."""
+        return f"rewrite {' '.join(dict.fromkeys(f'/{self._name(term)}' for term in terms))}"
+
+    def _name(self, term: Term) -> str:
+        text = self.writer.printer.term(term)
+        if text not in self.known:
+            self.known[text] = self.writer.printer.names.fresh(f"{self.name}_line{len(self.known)}")
+            self.writer.lines.append(f"Definition {self.known[text]}{self.binders} : R := {text}.")
+        return self.known[text]
+
+
+def _steps(lines: _Lines, proof: _Proof, side: _Side, label: str) -> list[str]:
     """A lemma for each step, and what to say to use it; a step that Coq does not see needs none."""
-    printer, variables = writer.printer, proof.goal.variables
-    binders = "".join(f" {printer.binder(v)}" for v in variables)
-    used = []
+    writer, used = lines.writer, []
+    bound = [v.name for v in lines.variables]
     for number, step in enumerate(side.steps):
         before, after = side.terms[number], side.terms[number + 1]
-        if printer.term(before) == printer.term(after):
+        if lines.of(before) == lines.of(after):
             continue
-        law = printer.names.fresh(f"{name}_{number + 1}_{step.rule}")
-        text = script(writer, proof.context, [v.name for v in variables], before, after, step)
-        writer.lines.append(f"Lemma {law}{binders} : {writer.equation(before, after)}.\nProof. {text}. Qed.")
-        used.append(" ".join([law, *(printer.var(v.name) for v in variables)]))
+        law = writer.printer.names.fresh(f"{lines.name}_{label}{number + 1}_{step.rule}")
+        text = f"{lines.opened(before, after)}; {script(writer, proof.context, bound, before, after, step)}"
+        equation = f"{lines.of(before)} = {lines.of(after)}"
+        writer.lines.append(f"Lemma {law}{lines.binders} : {equation}.\nProof. {text}. Qed.")
+        used.append(lines.at(law))
     return used
 
 
