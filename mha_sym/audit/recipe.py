@@ -202,14 +202,14 @@ SLOTS: dict[str, str] = {
 
 
 def compatible(*edits: Edits) -> bool:
-    """Whether edits can be made together: no slot is replaced twice.
+    """Whether edits can be made together: no slot is replaced in two ways.
 
     Example:
         >>> compatible({"join": _join}, {"output": _output}), compatible({"join": _join}, {"join": _join})
         (True, False)
     """
-    replaced = [name for one in edits for name in one if name in RIGHT]
-    return len(replaced) == len(set(replaced))
+    replaced = {(name, slot) for one in edits for name, slot in one.items() if name in RIGHT}
+    return len(replaced) == len({name for name, _ in replaced})
 
 
 def build(at: Site, *edits: Edits) -> Stages:

@@ -7,7 +7,7 @@ from mha_sym.audit.faults import Fault
 from mha_sym.audit.recipe import Site, Slot
 from mha_sym.axes import Permutation, product
 from mha_sym.expr import Expr, Permute, Rename, Reshape, Transpose
-from mha_sym.pattern import einsum, rearrange
+from mha_sym.pattern import rearrange
 
 _FAMILY = "join"
 _MEND = "rearrange(z, 'b h t v -> b t (h v)')"
@@ -50,13 +50,6 @@ def _without_w_o(at: Site, c: Expr) -> Expr:
     return Rename(c, at.d.hv, at.d.m)
 
 
-def _with_rows_features_first(at: Site, c: Expr) -> Expr:
-    d = at.d
-    rows = Transpose(Reshape(at.w.w_o, (d.v, d.h, d.m)), (d.h, d.v, d.m))
-    y = einsum("b t (h v), (h v) m -> b t m", c, rearrange(rows, "h v m -> (h v) m"))
-    return y if at.w.b_o is None else y + at.w.b_o
-
-
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="join_without_transpose",
@@ -66,7 +59,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="join_features_first",
-        words="The heads are joined as (d_v, h) instead of (h, d_v).",
+        words="The heads are joined as (d_v, h) instead of (h, d_v), or the rows of W_O are read in that order.",
         symptom="Trains from scratch; trained weights give garbage, although every head is right.",
         mend=_MEND, step=7, stage="c", edits={"join": _features_first}, family=_FAMILY,
     ),
@@ -117,13 +110,6 @@ FAULTS: tuple[Fault, ...] = (
         mend=f"rearrange(x @ w, 'b t (h k) -> b h t k', h=h), and {_MEND}", step=3, stage="q",
         edits={**{f"split_{letter}": features_first(letter) for letter in "qkv"}, "join": _features_first},
         family=_FAMILY,
-    ),
-    Fault(
-        name="output_rows_features_first",
-        words="The rows of W_O are read as (d_v, h) instead of (h, d_v).",
-        symptom="Every stage before W_O is right.",
-        mend="y = einsum(z, rearrange(w_o, '(h v) m -> h v m', h=h), 'b h t v, h v m -> b t m')", step=8, stage="y",
-        edits={"output": _with_rows_features_first}, family=_FAMILY,
     ),
     Fault(
         name="output_projection_missing",

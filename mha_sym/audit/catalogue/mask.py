@@ -57,6 +57,10 @@ def _bare(at: Site, scores: Expr) -> Expr:
     return Softmax(scores, (at.d.s,))
 
 
+#: what code does that knows no minus infinity; the same function wherever a row keeps a key
+_HIDDEN = _filled(_LOW)
+
+
 def _added_as_number(at: Site, raw: Expr) -> Expr:
     scores = _plain(at, raw)
     return scores if at.keep is None else scores + at.keep
@@ -182,17 +186,13 @@ FAULTS: tuple[Fault, ...] = (
         {"before": _ignored("padding")}, "padding",
     ),
     _fault(
-        "masks_ignored", "No mask of keys has any effect.", "Masked tokens influence the output.", _MEND,
-        {"before": _ignored("causal", "padding", "kept")}, "causal padding",
-    ),
-    _fault(
         "additive_mask_ignored", "The additive mask has no effect.", "Position biases do nothing.",
         "scores = q @ k^T / sqrt(d_k) + mask", {"before": _ignored("mask")}, "additive",
     ),
     _fault(
         "mask_inverted", "The mask means the opposite: the keys that it keeps are hidden, the hidden ones are seen.",
         "Attention goes to padding, or to later tokens only; rows that keep no key are uniform.", _MEND,
-        {"before": _inverted, **_filled(_LOW)}, "keep",
+        {"before": _inverted, **_HIDDEN}, "keep",
     ),
     _fault(
         "mask_inverted_added", "The mask means the opposite, and a large negative number is added where it keeps.",
@@ -202,12 +202,12 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "causal_mask_inverted", "The causal mask means the opposite: only later keys are seen.",
         "Attention goes to later tokens only; the last row is uniform.", _CAUSAL,
-        {"before": _causal(lambda at: Compare("gt", at.d.s, at.d.t)), **_filled(_LOW)}, "causal padding",
+        {"before": _causal(lambda at: Compare("gt", at.d.s, at.d.t)), **_HIDDEN}, "causal",
     ),
     _fault(
         "padding_mask_inverted", "The padding mask means the opposite: only padding is seen.",
         "Attention goes to padding.", _PADDING,
-        {"before": _padding(lambda at: without(there(at.padding, "padding"))), **_filled(_LOW)}, "causal padding",
+        {"before": _padding(lambda at: without(there(at.padding, "padding"))), **_HIDDEN}, "padding",
     ),
     _fault(
         "causal_mask_transposed", "The causal mask is transposed: every query sees itself and later keys.",
@@ -226,7 +226,7 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "causal_hides_diagonal", "The causal mask is off by one: no query sees its own key.",
         "The first row is empty: NaN with minus infinity, uniform with a large negative number.", _CAUSAL,
-        {**_later(_shifted("lt", 0)), **_filled(_LOW)}, "causal",
+        {**_later(_shifted("lt", 0)), **_HIDDEN}, "causal",
     ),
     _fault(
         "causal_hides_diagonal_but_first", "No query sees its own key, except the first one, whose row would be empty.",
@@ -234,7 +234,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _fault(
         "causal_hides_two", "The causal mask is off by two: no query sees its own key or the one before.",
-        "The first two rows are empty.", _CAUSAL, {**_later(_shifted("le", -2)), **_filled(_LOW)}, "causal",
+        "The first two rows are empty.", _CAUSAL, {**_later(_shifted("le", -2)), **_HIDDEN}, "causal",
     ),
     _fault(
         "causal_aligned_bottom_right",
@@ -305,11 +305,11 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "padding_on_queries", "The padding mask is laid over the queries instead of the keys.",
         "Rows of padded queries are uniform; padded keys are seen.", _PADDING,
-        {"before": _padding(_on_queries), **_filled(_LOW)}, "padding", ties={"S": "T"},
+        {"before": _padding(_on_queries), **_HIDDEN}, "padding", ties={"S": "T"},
     ),
     _fault(
         "padding_on_queries_and_keys", "The padding mask is laid over the queries, too.",
         "Rows of padded queries are uniform or NaN; the others are right.", _PADDING,
-        {"before": _padding(_on_both), **_filled(_LOW)}, "padding", ties={"S": "T"},
+        {"before": _padding(_on_both), **_HIDDEN}, "padding", ties={"S": "T"},
     ),
 )  # fmt: skip

@@ -1,0 +1,221 @@
+"""What one run of an implementation gave, beside the specification, and the faulty forms on the same arrays.
+
+Defines `Evidence`, `Forms` (the faulty forms of one specification, built once) and `predicted`, which evaluates forms
+on the arrays of a piece of evidence.  What follows from them is decided in `mha_sym.audit.diagnose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy
+
+from mha_sym.attention.dims import Dims, Weights
+from mha_sym.attention.forms import Options, Stages
+from mha_sym.audit.bounds import Bound
+from mha_sym.audit.faults import Fault, Ties, coinciding, faults, symmetries
+from mha_sym.audit.precision import Array
+from mha_sym.audit.recipe import Builder, Grouped, Site, site
+from mha_sym.audit.setting import Setting
+from mha_sym.audit.specification import Specification
+from mha_sym.axes import axis
+from mha_sym.errors import AxisProblem, NoValue
+from mha_sym.evaluate import evaluate_all
+from mha_sym.expr import Compare, Expr, Map, Repeat
+from mha_sym.plan import plan_of
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One run of an implementation, and what it should have given.
+
+    Attributes:
+        case: the way of calling, by name.
+        draw: the number of the draw.
+        spec: the specification.
+        setting: sizes and arrays.
+        found: stages and canonical weights of the specification.
+        shown: the stages that the implementation shows.
+        bounds: how far the two may be apart, by stage.
+        wrong: the stages that are farther apart, in order.
+    """
+
+    case: str
+    draw: int
+    spec: Specification
+    setting: Setting
+    found: Mapping[str, Array]
+    shown: Mapping[str, Array]
+    bounds: Mapping[str, Bound]
+    wrong: tuple[str, ...]
+
+    @property
+    def ties(self) -> dict[str, str | tuple[str, str]]:
+        """Which sizes coincide here."""
+        return coinciding(self.setting.sizes)
+
+    @property
+    def same(self) -> bool:
+        """Whether queries, keys and values come from one input."""
+        x = [self.setting.arrays[name] for name in ("X_q", "X_k", "X_v")]
+        return all(one is x[0] or (one.shape == x[0].shape and bool(np.array_equal(one, x[0]))) for one in x)
+
+    @property
+    def forms(self) -> Forms:
+        """The faulty forms on axes that coincide as they do here."""
+        return forms_of(self.spec, self.ties, self.same)
+
+
+# ---------------------------------------------------------------- the forms of one specification
+
+
+class Forms:
+    """The correct form of one layer and all edits of it that are possible; each is built once."""
+
+    def __init__(self, at: Site) -> None:
+        self.at = at
+        self.builder = Builder(at)
+        self.right = self.builder.build()
+        self._singles: dict[str, Stages] | None = None
+
+    @property
+    def singles(self) -> dict[str, Stages]:
+        """Every single fault that is possible here, by name; those that make the output random are left out."""
+        if self._singles is None:
+            built = {one.name: self.form(one) for one in faults() if not one.random and one.possible(self.at)}
+            self._singles = {name: form for name, form in built.items() if form is not None}
+        return self._singles
+
+    @property
+    def same(self) -> dict[str, Stages]:
+        """Every symmetry that is possible here, by name."""
+        built = {one.name: self.form(one) for one in symmetries() if one.possible(self.at)}
+        return {name: form for name, form in built.items() if form is not None}
+
+    def form(self, *which: Fault) -> Stages | None:
+        """The form with these faults; None if the code could not run on these axes.
+
+        A fault of something that is not there, such as a mask, changes nothing.
+        """
+        try:
+            return self.builder.build(*(one.edits for one in which if one.possible(self.at)))
+        except AxisProblem:
+            return None
+
+
+def forms_of(spec: Specification, ties: Ties, same: bool) -> Forms:
+    """The forms of a specification on axes whose sizes are tied; the same object for equal ones."""
+    tied = tuple(sorted(ties.items(), key=str))
+    return _forms(spec.dims, spec.inputs, spec.weights, spec.options, same, tied)
+
+
+@lru_cache(maxsize=64)
+def _forms(
+    d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options, same: bool,
+    ties: tuple[tuple[str, str | tuple[str, str]], ...],
+) -> Forms:  # fmt: skip
+    found = _parsed(d, x, w, o, same)
+    return Forms(resized(found, _substitution(d, dict(ties))))
+
+
+def _parsed(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options, same: bool) -> Site:
+    """The site of a layer, its mask of kept keys taken apart into a causal part, padding, and anything else."""
+    at = site(d, x, w, replace(o, keep=None), same=same)
+    for factor in _factors(o.keep):
+        if isinstance(factor, Compare) and at.causal is None:
+            at = replace(at, causal=factor)
+        elif set(factor.axes) == {d.b, d.s} and at.padding is None:
+            at = replace(at, padding=factor)
+        else:
+            at = replace(at, kept=factor)
+    symbols = {symbol.name: symbol for symbol in d.h.size.free_symbols}
+    if {"G", "R"} == set(symbols):
+        at = replace(at, kv=Grouped(axis("g", symbols["G"]), axis("r", symbols["R"])))
+    return at
+
+
+def _factors(keep: Expr | None) -> list[Expr]:
+    if keep is None:
+        return []
+    if isinstance(keep, Map) and keep.op == "mul":
+        return [factor for arg in keep.args for factor in _factors(arg)]
+    return _factors(keep.arg) if isinstance(keep, Repeat) else [keep]
+
+
+# ---------------------------------------------------------------- tying sizes
+
+
+def _substitution(d: Dims, ties: Ties) -> dict[sympy.Symbol, sympy.Expr]:
+    """Size symbols to what they are where sizes coincide."""
+    letters = {"B": d.b, "T": d.t, "S": d.s, "d_model": d.m, "h": d.h, "d_k": d.k, "d_v": d.v}
+    now = {name: one.size for name, one in letters.items()}
+    found: dict[sympy.Symbol, sympy.Expr] = {}
+    for name in ("d_v", "T", "B", "S", "d_model"):
+        if name in ties and now[name].is_Symbol:
+            other = ties[name]
+            value = now[other] if isinstance(other, str) else now[other[0]] * now[other[1]]
+            if now[name] != value:
+                found[now[name]] = value
+                now = {key: size.xreplace(found) for key, size in now.items()}
+    return found
+
+
+def resized(value: Any, sizes: Mapping[sympy.Symbol, sympy.Expr]) -> Any:
+    """The same with other sizes: of axes, indices, numbers, and of all expressions inside.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> d = dims()
+        >>> resized(d, {d.m.size: d.hk.size}).m
+        m: d_k*h
+    """
+    if not sizes:
+        return value
+    if isinstance(value, sympy.Basic):
+        return value.xreplace(dict(sizes))
+    if isinstance(value, tuple):
+        return tuple(resized(one, sizes) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {one.name: resized(getattr(value, one.name), sizes) for one in fields(value) if one.init}
+        return replace(value, **changed)
+    return value
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def predicted(
+    evidence: Evidence, exprs: Mapping[str, Expr], permutations: Mapping[str, Sequence[int]] | None = None
+) -> dict[str, Array]:
+    """The values of some expressions on the arrays of a piece of evidence; those without a value are left out."""
+    with np.errstate(all="ignore"):
+        return _values(evidence, dict(exprs), dict(permutations or {}))
+
+
+def _values(
+    evidence: Evidence, exprs: dict[str, Expr], permutations: dict[str, Sequence[int]]
+) -> dict[str, Array]:
+    if not exprs:
+        return {}
+    plan = plan_of(list(exprs.values()))
+    arrays = {name: evidence.setting.arrays[name] for name in plan.inputs}
+    known = {name: size for name, size in evidence.setting.sizes.items() if name in plan.sizes}
+    try:
+        found = evaluate_all(exprs, arrays, sizes=known, permutations=permutations, masked_rows="zero")
+    except NoValue:
+        if len(exprs) == 1:
+            return {}
+        names = list(exprs)
+        halves = (names[: len(names) // 2], names[len(names) // 2 :])
+        parts = [_values(evidence, {name: exprs[name] for name in half}, permutations) for half in halves]
+        return {**parts[0], **parts[1]}
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def largest(values: Iterable[Array]) -> float:
+    """The largest absolute value of all arrays."""
+    return max((float(np.abs(value).max()) for value in values), default=0.0)
