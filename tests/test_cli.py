@@ -525,7 +525,7 @@ def test_check_passes_the_options_on(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     assert main(args) == Exit.FAILED
     assert capsys.readouterr().out == "they disagree\n"
     options = {"heads": 3, "causal": True, "batch_first": False, "layout": None, "draws": 3, "seed": 5}
-    assert seen == ["a.py:f", options]
+    assert seen == ["a.py:f", {**options, "kv_heads": None}]
     assert main([*args, "--json"]) == Exit.FAILED
     assert json.loads(capsys.readouterr().out) == {"verdict": "they disagree", "off": ["inf", 1.5]}
 

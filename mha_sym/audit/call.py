@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,8 +162,25 @@ def _described(result: Any) -> str:
     return f"a {kind} of {len(result)}" if isinstance(result, tuple | list) else f"a value of type {kind}"
 
 
+def copies_of(impl: Implementation, word: str, shape: Sequence[int], sizes: Mapping[str, int]) -> int:
+    """How many query heads read each head of a stage that is there once a key and value head; 1 for all others."""
+    places = re.findall(r"\([^)]*\)|\S+", impl.order(word))
+    if word not in ("k", "v") or "G" not in sizes or len(shape) != len(places):
+        return 1
+    return sizes["R"] if shape[places.index("h")] == sizes["G"] else 1
+
+
+def for_every_query_head(impl: Implementation, word: str, value: Array, copies: int) -> Array:
+    """Keys or values ``(b, g, s, ...)`` copied to the query heads that read them, ``(b, h, s, ...)``."""
+    if copies == 1:
+        return value
+    in_turn = "(r g" in impl.how_stored.row(f"w_{word}").right
+    return np.tile(value, (1, copies, 1, 1)) if in_turn else np.repeat(value, copies, axis=1)
+
+
 def _stage(impl: Implementation, word: str, value: Any, sizes: Mapping[str, int]) -> Array:
-    order, size = impl.order(word), letters(sizes)
+    copies = copies_of(impl, word, getattr(value, "shape", ()), sizes)
+    order, size = impl.order(word), letters({**sizes, "h": sizes["h"] // copies} if copies > 1 else sizes)
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         raise TargetProblem(f"{impl.title} returns {_described(value)} as {word}", expected="an array")
     _floating(impl, word, value)
@@ -177,7 +194,7 @@ def _stage(impl: Implementation, word: str, value: Any, sizes: Mapping[str, int]
         )  # fmt: skip
     array = _as_numpy(value)
     used = {name: size[name] for name in set(re.findall(r"[a-z]", order))}
-    array = rearrange(array, f"{order} -> {STAGES[word]}", **used)
+    array = for_every_query_head(impl, word, rearrange(array, f"{order} -> {STAGES[word]}", **used), copies)
     _finite(impl, word, array)
     return array
 

@@ -18,12 +18,12 @@ from mha_sym.errors import DataProblem, Problem
 Same = Mapping[str, str | tuple[str, str]]
 
 #: the sizes of a layer, in the order in which they are shown
-SIZES: tuple[str, ...] = ("B", "T", "S", "d_model", "d_key", "d_value", "h", "d_k", "d_v")
+SIZES: tuple[str, ...] = ("B", "T", "S", "d_model", "d_key", "d_value", "h", "G", "R", "d_k", "d_v")
 
 #: where small sizes are drawn from, both ends included
 _RANGES: dict[str, tuple[int, int]] = {
     "B": (2, 5), "T": (4, 13), "S": (4, 13), "d_model": (5, 31), "d_key": (5, 31), "d_value": (5, 31),
-    "h": (3, 5), "d_k": (2, 9), "d_v": (2, 9),
+    "h": (3, 5), "G": (2, 4), "R": (2, 4), "d_k": (2, 9), "d_v": (2, 9),
 }  # fmt: skip
 
 #: what code may mistake for one another when it reshapes, besides the sizes themselves

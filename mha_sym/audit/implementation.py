@@ -26,6 +26,7 @@ TAKES: dict[str, tuple[str, str]] = {
     "x_v": ("b s m", "the input that the values are made of"),
     "weights": ("", "all stored weights, a dict by name"),
     "heads": ("", "the number of heads, an int"),
+    "kv_heads": ("", "the number of key and value heads where there are fewer, an int"),
     "mask": ("t s", "a mask that is added to the scores, or None"),
     "keep": ("t s", "a boolean mask, True where a query may attend to a key, or None"),
     "drop": ("t s", "a boolean mask, True where a query may not attend to a key, or None"),
@@ -46,7 +47,8 @@ _SPELLINGS: dict[str, str] = {
     "inputs": "x", "query": "x_q", "key": "x_k", "value": "x_v", "xq": "x_q", "xk": "x_k", "xv": "x_v",
     "numheads": "heads", "nheads": "heads", "nhead": "heads", "h": "heads", "params": "weights",
     "attnmask": "mask", "iscausal": "causal", "keykeep": "key_keep", "keydrop": "key_drop",
-    "needweights": "need_weights",
+    "needweights": "need_weights", "kvheads": "kv_heads", "numkvheads": "kv_heads", "nkvheads": "kv_heads",
+    "numkeyvalueheads": "kv_heads",
     **{name.replace("_", ""): name for name in CANONICAL},
 }  # fmt: skip
 
@@ -67,6 +69,7 @@ class Implementation:
             parameters are its weights unless others are given.
         heads: the number of heads; may be omitted if the function takes ``heads``, or if heads are an axis of the
             stored weights.
+        kv_heads: the number of key and value heads, where a layout has fewer of them.
         layout: how its weights are stored: a name of `mha_sym.attention.layouts.LAYOUTS`, or a `Layout`.
         takes: the arguments of ``call`` in order: words of `TAKES`, and stored weights by their name in the layout.
             If omitted, the names of its parameters.
@@ -101,6 +104,7 @@ class Implementation:
 
     call: Callable[..., Any]
     heads: int | None = None
+    kv_heads: int | None = None
     layout: Layout | str = "combined"
     takes: tuple[str, ...] | None = None
     returns: tuple[str, ...] = ("y",)
@@ -126,6 +130,11 @@ class Implementation:
             raise TargetProblem(f"{self.call!r} cannot be called", where="Implementation(call=...)")
         object.__setattr__(self, "layout", find_layout(self.layout))
         _positive(self)
+        if self.kv_heads is not None and not self.how_stored.grouped:
+            raise TargetProblem(
+                f"layout {self.how_stored.name} has as many key and value heads as query heads", where=self.title,
+                got=f"kv_heads={self.kv_heads}", hint="say a layout with fewer, such as grouped or llama",
+            )  # fmt: skip
         _known("takes", self.arguments, (*TAKES, *self.stored.values()), self.title)
         _known("returns", self.returns, STAGES, self.title)
         _known("axes", self.axes, (*TAKES, *STAGES), self.title)
@@ -197,7 +206,8 @@ class Implementation:
 
 
 def _positive(impl: Implementation) -> None:
-    for name, letter in (("heads", "h"), ("d_model", "d_model"), ("d_k", "d_k"), ("d_v", "d_v")):
+    letters = {"heads": "h", "kv_heads": "G", "d_model": "d_model", "d_k": "d_k", "d_v": "d_v"}
+    for name, letter in letters.items():
         value = getattr(impl, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise TargetProblem(
@@ -271,6 +281,8 @@ def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
     """
     notes = getattr(call, "__annotations__", {})
     torch = any("Tensor" in str(getattr(note, "__name__", note)) for note in notes.values())
+    grouped = described.get("kv_heads") is not None or "kv_heads" in _parameters(call, tuple(CANONICAL)).values()
+    described = {"layout": "grouped" if grouped else "combined", **described}
     impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
     have = set(impl.arguments) & {"b_q", "b_k", "b_v", "b_o"}
     return replace(impl, bias="".join(name[-1] for name in sorted(have))) if have and not impl.bias else impl

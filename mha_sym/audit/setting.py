@@ -14,6 +14,7 @@ from einops import rearrange
 
 from mha_sym.arrays import size_value
 from mha_sym.attention.layouts import INPUT_WIDTHS
+from mha_sym.attention.rows import GROUPS
 from mha_sym.audit.call import letters
 from mha_sym.audit.cases import Case, causal_keep, mask_argument, padding_keep
 from mha_sym.audit.draw import SIZES, Same, draw_lengths, draw_sizes, draw_values
@@ -92,21 +93,46 @@ def draw_setting(
 
 
 def _names(impl: Implementation) -> list[str]:
-    return [name for name in SIZES if name not in INPUT_WIDTHS.values() or name in impl.how_stored.input_widths()]
+    layout = impl.how_stored
+    optional = {*INPUT_WIDTHS.values(), *GROUPS.values()}
+    have = {*layout.input_widths(), *(GROUPS.values() if layout.grouped else ())}
+    return [name for name in SIZES if name not in optional or name in have]
 
 
 def _fixed(impl: Implementation) -> dict[str, int]:
     """The sizes that the implementation fixes: those it states, and those that its weights have."""
-    stated = {"h": impl.heads, "d_model": impl.d_model, "d_k": impl.d_k, "d_v": impl.d_v}
+    stated = {"h": impl.heads, "G": impl.kv_heads, "d_model": impl.d_model, "d_k": impl.d_k, "d_v": impl.d_v}
     known = {name: value for name, value in stated.items() if value is not None}
     if impl.weights is not None:
         found = impl.how_stored.sizes(_own_weights(impl), known)
         return {**found, "d_v": found.get("d_v", found["d_k"])}
+    if impl.how_stored.grouped:
+        return _groups(impl, known)
     if "h" not in known and "heads" not in impl.arguments and not impl.how_stored.heads_are_an_axis():
         raise TargetProblem(
             f"how many heads does {impl.title} have?", hint="give heads=..., on the command line --heads N"
         )
     return known
+
+
+def _groups(impl: Implementation, known: dict[str, int]) -> dict[str, int]:
+    """The sizes of grouped heads, ``h = G R``; a number of key and value heads that may be chosen divides h."""
+    given = set(impl.arguments) & {"heads", "kv_heads"}
+    for name, word in (("h", "heads"), ("G", "kv_heads")):
+        if name not in known and word not in given and not impl.how_stored.heads_are_an_axis():
+            raise TargetProblem(
+                f"how many {word} does {impl.title} have?", hint=f"give {word}=..., on the command line --{word} N"
+                .replace("kv_heads N", "kv-heads N"),
+            )  # fmt: skip
+    if "h" not in known:
+        return known
+    heads = known["h"]
+    groups = known.get("G") or next((n for n in range(2, heads) if heads % n == 0 and n * n != heads), 1)
+    if heads % groups:
+        raise DataProblem(
+            f"{heads} heads do not divide into {groups} key and value heads", where=impl.title, expected="h = G R"
+        )
+    return {**known, "G": groups, "R": heads // groups}
 
 
 def _solved(impl: Implementation, fixed: dict[str, int]) -> dict[str, int]:
@@ -124,7 +150,7 @@ def _solved(impl: Implementation, fixed: dict[str, int]) -> dict[str, int]:
 
 def _same(impl: Implementation, case: Case, fixed: Mapping[str, int]) -> Same:
     tied = impl.tied or ()
-    same: dict[str, str | tuple[str, str]] = {}
+    same: dict[str, str | tuple[str, str]] = {"h": ("G", "R")} if impl.how_stored.grouped else {}
     if "d_v" in tied or impl.how_stored.same.get("v") == "k":
         same["d_v"] = "d_k"
     if "d_model" in tied:
@@ -226,7 +252,8 @@ def _arguments(
     named = {impl.stored[name]: value for name, value in weights.items()}
     x = {"x": "X_q", "x_q": "X_q", "x_k": "X_k", "x_v": "X_v"}
     plain = {
-        "heads": sizes["h"], "weights": named, "need_weights": case.need_weights, "causal": case.causal == "causal",
+        "heads": sizes["h"], "kv_heads": sizes.get("G"), "weights": named, "need_weights": case.need_weights,
+        "causal": case.causal == "causal",
     }  # fmt: skip
     found: dict[str, Any] = {}
     for word in impl.arguments:

@@ -13,27 +13,33 @@ from typing import Any
 import click
 
 from mha_sym.cli.common import json_option, traceback_option, wants_traceback, write, write_json
+from mha_sym.cli.limit import timeout_option, within
 
 
-@click.command(short_help="Run an implementation against the proven form.")
-@click.argument("target", metavar="FILE.py:OBJECT|MODULE:OBJECT")
+@click.command(short_help="Run an implementation, or a dump of one, against the proven form.")
+@click.argument("target", metavar="FILE.py:OBJECT|MODULE:OBJECT|DUMP")
 @click.option("--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the target does not say.")
+@click.option("--kv-heads", type=click.IntRange(min=1), metavar="N", help="Number of key and value heads, if fewer.")
 @click.option("--layout", metavar="NAME", help="How a plain function stores its weights; 'combined' if omitted.")
+@click.option("--config", metavar="FILE.toml", help="Settings of a dump: heads, layout, names, axes, dtype, ...")
 @click.option("--causal/--no-causal", default=None, help="Only causal calls, or none; every way it has if omitted.")
 @click.option("--batch-first/--no-batch-first", default=None, help="Order of the axes, if the target does not say.")
 @click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Random inputs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Their seed.")
+@timeout_option
 @json_option
 @traceback_option
-def check(target: str, as_json: bool, **options: Any) -> int:
+def check(target: str, as_json: bool, timeout: float | None, **options: Any) -> int:
     """Check an implementation of multi-head attention.  This runs the code of TARGET.
+
+    A DUMP, a file .npz or .safetensors with x, the weights, y and any intermediates, is read and not run.
 
     Ends with 0 if it agrees, 1 if it disagrees, 2 if it could not be run.
     """
-    from mha_sym.audit.check import check_target
-
+    if timeout is not None:
+        return within(timeout, target)
     with contextlib.redirect_stdout(sys.stderr):  # what the target itself prints is not the report
-        report = check_target(target, **options)
+        report = _checked(target, options)
     if report.problem is not None and not report.compared and not as_json:
         raise report.problem
     if report.problem is not None and wants_traceback():
@@ -42,4 +48,15 @@ def check(target: str, as_json: bool, **options: Any) -> int:
         write_json(report.json())
     else:
         write(report.text())
-    return report.exit_code
+    return int(report.exit_code)
+
+
+def _checked(target: str, options: dict[str, Any]) -> Any:
+    """The report on a dump, or on an implementation."""
+    from mha_sym.audit.check import check_target
+    from mha_sym.audit.dump import check_dump_target, is_dump
+
+    if not is_dump(target):
+        return check_target(target, **{name: value for name, value in options.items() if name != "config"})
+    unused = ("draws", "seed")
+    return check_dump_target(target, **{name: value for name, value in options.items() if name not in unused})
