@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from mha_sym.export.coq_rules import script
 from mha_sym.export.coq_shapes import Writer
-from mha_sym.export.coq_statement import forall, preamble, statement, writer_for
+from mha_sym.export.coq_statement import Statement, forall, preamble, statement, writer_for
 from mha_sym.export.coq_terms import NotExported
 from mha_sym.library import proofs_directory
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step
@@ -68,11 +68,20 @@ def coq_file(report: Report) -> str:
     stated = statement(theorem, _passed(proofs))
     writer = writer_for(stated, laws)
     name = writer.printer.names.fresh(theorem.name)
-    top = preamble(writer, stated)
+    _name_in_order(writer, stated)
     for proof in proofs:
         _prove(writer, proof)
     end = _conclusion(writer, proofs, name)
+    top = preamble(writer, stated)
     return "\n".join([laws, _title(theorem), "Section Statement.", *top, *writer.lines, end, ""])
+
+
+def _name_in_order(writer: Writer, stated: Statement) -> None:
+    """Give sizes and tensors their own names before positions get theirs."""
+    for name in stated.symbols:
+        writer.printer.size(name)
+    for name in writer.printer.over:
+        writer.printer.names.of("tensor", name)
 
 
 def _title(theorem: Theorem) -> str:

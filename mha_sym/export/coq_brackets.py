@@ -79,26 +79,26 @@ def bracket(name: str) -> Entry:
 def idempotent(at: Place) -> str:
     """``[P] [P] = [P]``."""
     positions = at.args["first"], at.args["second"]
-    args = [bracket("p") if n in positions else hole(f"x{n}") for n in range(len(children(at.old)))]
+    args = [bracket("p_") if n in positions else hole(f"x{n}") for n in range(len(children(at.old)))]
     front, rest = fronted(at, args, positions)
-    kept = [h for h in args if h.name != "!p"]
-    proof = moved(at.writer, Mul(tuple(args)), front, f"exact: (idempotent p {plain(kept)})")
-    binders = f"(p : bool) {at.writer.scalars(*kept)}".strip()
-    return shaped(at, "idempotent", Mul(tuple(args)), binders, proof, product([bracket("p"), *rest]))
+    kept = [h for h in args if h.name != "!p_"]
+    proof = moved(at.writer, Mul(tuple(args)), front, f"exact: (idempotent p_ {plain(kept)})")
+    binders = f"(p_ : bool) {at.writer.scalars(*kept)}".strip()
+    return shaped(at, "idempotent", Mul(tuple(args)), binders, proof, product([bracket("p_"), *rest]))
 
 
 def _where_one(at: Place, end: str) -> str:
     writer, place, (inner, *below) = at.writer, at.args["bracket"], at.args["where"]
-    args = [bracket("p") if n == place else hole(f"x{n}") for n in range(len(children(at.old)))]
-    changed = [hole("y") if n == inner else a for n, a in enumerate(args)]
+    args = [bracket("p_") if n == place else hole(f"x{n}") for n in range(len(children(at.old)))]
+    changed = [hole("y_") if n == inner else a for n, a in enumerate(args)]
     front, rest = fronted(at, args, (place, inner))
     back, _ = fronted(at, changed, (place, inner))
     kept = [r for r in rest if isinstance(r, Entry)]
     close = f"apply: (etrans (guard {plain(kept)} E0)); {writer.same(back, Mul(tuple(changed)))}"
     proof = f"move=> E0; {moved(writer, Mul(tuple(args)), front, close)}"
-    scalars = writer.scalars(*(a for a in args if a.name != "!p"), hole("y"))
+    scalars = writer.scalars(*(a for a in args if a.name != "!p_"), hole("y_"))
     statement = writer.equation(Mul(tuple(args)), Mul(tuple(changed)))
-    name = writer.shape("guard", f"(p : bool) {scalars}", (f"(p -> x{inner} = y)",), statement, proof)
+    name = writer.shape("guard", f"(p_ : bool) {scalars}", (f"(p_ -> x{inner} = y_)",), statement, proof)
     down = descent(writer, children(at.old)[inner], below)
     return tactic(f"apply: {name} => holds", down, end)
 
@@ -115,16 +115,16 @@ def spread(at: Place) -> str:
 
 def _chained(at: Place, positions: Sequence[int], implied: Cmp, back: bool) -> str:
     writer, count = at.writer, len(children(at.old))
-    called = dict(zip(positions, ("p", "q", "t"), strict=False))
+    called = dict(zip(positions, ("p_", "q_", "t_"), strict=False))
     args = [bracket(called[n]) if n in called else hole(f"x{n}") for n in range(count)]
     front, rest = fronted(at, args, positions)
     kept = [h for h in args if h.name[0] == "?"]
     law = f"implied {plain(kept)} E0"
     law = f"exact: (esym ({law}))" if back else f"exact: ({law})"
     proof = f"move=> E0; {moved(writer, Mul(tuple(args)), front, law)}"
-    made = product([bracket("p"), bracket("q"), *([] if back else [bracket("t")]), *rest])
-    binders = f"(p q t : bool) {writer.scalars(*kept)}".strip()
-    name = writer.shape("chain", binders, ("(p -> q -> t)",), writer.equation(Mul(tuple(args)), made), proof)
+    made = product([bracket("p_"), bracket("q_"), *([] if back else [bracket("t_")]), *rest])
+    binders = f"(p_ q_ t_ : bool) {writer.scalars(*kept)}".strip()
+    name = writer.shape("chain", binders, ("(p_ -> q_ -> t_)",), writer.equation(Mul(tuple(args)), made), proof)
     first, second = (children(at.old)[n] for n in positions[:2])
     assert isinstance(first, Cmp) and isinstance(second, Cmp)
     if first.offset < 0 or second.offset < 0:

@@ -138,30 +138,30 @@ def _row_shape(writer: Writer, is_bracket: Sequence[bool], known: bool) -> str:
     keep = [h for h, bracket in zip(held, is_bracket, strict=True) if bracket]
     rest = [h for h, bracket in zip(held, is_bracket, strict=True) if not bracket]
     body = Mul(tuple(held))
-    binders = f"(n : nat) ({' '.join(k.name[1:] for k in keep)} : 'I_n -> bool)"
-    binders += f" ({' '.join(r.name[1:] for r in rest)} : 'I_n -> R)" if rest else ""
+    binders = f"(n_ : nat) ({' '.join(k.name[1:] for k in keep)} : 'I_n_ -> bool)"
+    binders += f" ({' '.join(r.name[1:] for r in rest)} : 'I_n_ -> R)" if rest else ""
     row = f"0 < {writer.printer.term(sum_over(I, product(keep)))} :> R"
     if not known:
-        binders += " (n0 : (0 < n)%N)"
+        binders += " (n0 : (0 < n_)%N)"
         row = " && ".join(f"K{h.name[2:]} (Ordinal n0)" for h in keep)
-    hypotheses = [row, *(f"(forall i : 'I_n, 0 < {r.name[1:]} i :> R)" for r in rest)]
+    hypotheses = [row, *(f"(forall i_ : 'I_n_, 0 < {r.name[1:]} i_ :> R)" for r in rest)]
     statement = f"0 < {writer.printer.term(sum_over(I, body))} :> R"
     proof = _row_proof(writer, body, keep, rest, known)
     return writer.shape("positive_row", binders, hypotheses, statement, proof)
 
 
 def _row_proof(writer: Writer, body: Term, keep: Sequence[Entry], rest: Sequence[Entry], known: bool) -> str:
-    weights, kept = writer.printer.term(product(rest)), " && ".join(f"K{h.name[2:]} i" for h in keep)
+    weights, kept = writer.printer.term(product(rest)), " && ".join(f"K{h.name[2:]} i_" for h in keep)
     order = writer.same(body, Mul((product(keep), product(rest))))
     law = "positive_row" if known else "positive_first"
-    law += f" (K := fun i : 'I_n => {kept}) (F := fun i : 'I_n => {weights})"
+    law += f" (K := fun i_ : 'I_n_ => {kept}) (F := fun i_ : 'I_n_ => {weights})"
     ready = "exact: row"
     if known and len(keep) > 1:
-        ready = "apply: (positive_same _ row); apply: in_sum => i; rewrite ?both; reflexivity"
-    use = f"apply: ({law}{'' if known else ' (n0 := n0)'}); [{ready} | move=> i; {_all_positive(rest)}]"
+        ready = "apply: (positive_same _ row); apply: in_sum => i_; rewrite ?both; reflexivity"
+    use = f"apply: ({law}{'' if known else ' (n0 := n0)'}); [{ready} | move=> i_; {_all_positive(rest)}]"
     names = " ".join(["row", *(f"P{n}" for n in range(len(rest)))])
-    start = f"move=> {names}; apply: (positive_same (y := \\sum_(i < n) ({kept})%:R * {weights}))"
-    return branches(start, [f"apply: in_sum => i; rewrite ?both; {order}", use])
+    start = f"move=> {names}; apply: (positive_same (y := \\sum_(i_ < n_) ({kept})%:R * {weights}))"
+    return branches(start, [f"apply: in_sum => i_; rewrite ?both; {order}", use])
 
 
 def _all_positive(rest: Sequence[Entry]) -> str:

@@ -30,8 +30,8 @@ from mha_sym.proof.terms import (
     subst,
 )
 
-N = Domain("n", Size("?n"))
-I = Var("?i", N)  # noqa: E741 -- the summed position of a law
+N = Domain("n", Size("?n_"))
+I = Var("?i_", N)  # noqa: E741 -- the summed position of a law
 REFL = "reflexivity"
 
 
@@ -67,10 +67,20 @@ def branches(first: str, inner: Sequence[str]) -> str:
 
 @dataclass
 class Writer:
-    """Lemmas in the order in which they are needed, each shape once."""
+    """Lemmas in the order in which they are needed, each shape once.
+
+    Attributes:
+        printer: how terms are written.
+        lines: definitions and lemmas about the tensors of the theorem.
+        shape_lines: lemmas about any terms; they stand above all tensors, so that no name can clash.
+        shapes: the names of the latter by their text.
+        root_order: the sizes in the order of the list of their roots.
+    """
+
 
     printer: Printer
     lines: list[str] = field(default_factory=list)
+    shape_lines: list[str] = field(default_factory=list)
     shapes: dict[str, str] = field(default_factory=dict)
     root_order: tuple[str, ...] = ()
 
@@ -81,7 +91,7 @@ class Writer:
         if f"{stem}{text}" not in self.shapes:
             name = self.printer.names.fresh(f"{stem}_shape{len(self.shapes)}")
             self.shapes[f"{stem}{text}"] = name
-            self.lines.append(f"Lemma {name} {text}")
+            self.shape_lines.append(f"Lemma {name} {text}")
         return self.shapes[f"{stem}{text}"]
 
     def scalars(self, *terms: Entry) -> str:
@@ -92,7 +102,7 @@ class Writer:
     def families(self, *terms: Entry) -> str:
         """The binder of families of scalars."""
         names = " ".join(t.name[1:] for t in terms)
-        return f"(n : nat) ({names} : 'I_n -> R)" if names else "(n : nat)"
+        return f"(n_ : nat) ({names} : 'I_n_ -> R)" if names else "(n_ : nat)"
 
     def equation(self, left: Term, right: Term) -> str:
         """``left = right``."""

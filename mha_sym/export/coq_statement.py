@@ -67,8 +67,13 @@ def writer_for(stated: Statement, laws: str) -> Writer:
 
 
 def preamble(writer: Writer, stated: Statement) -> list[str]:
-    """The lines above the first lemma."""
-    return [*_sizes(writer, stated), *_given(writer, stated), *_defined(writer, stated), *_assumed(writer, stated)]
+    """The lines above the first step: the field, the sizes, the exponential; the tensors and assumptions.
+
+    The lemmas about shapes stand between, where there are no tensors yet; so this is called when all are known.
+    """
+    top = [*_sizes(writer, stated), *_exponential(stated)]
+    below = [*_given(writer, stated), *_defined(writer, stated), *_assumed(writer, stated)]
+    return [*top, "(* the laws at the shapes of the steps *)", *writer.shape_lines, *below]
 
 
 def forall(printer: Printer, variables: Iterable[Var], text: str) -> str:
@@ -151,14 +156,18 @@ def _roots(writer: Writer) -> list[str]:
 # ---------------------------------------------------------------- tensors, definitions, assumptions
 
 
+def _exponential(stated: Statement) -> list[str]:
+    if "exp" not in stated.functions:
+        return []
+    return [
+        "Variable exp : R -> R.",
+        "Hypothesis exp_add : forall x y, exp (x + y) = exp x * exp y.",
+        "Hypothesis exp_positive : forall x, 0 < exp x.",
+    ]
+
+
 def _given(writer: Writer, stated: Statement) -> list[str]:
     printer, names, meaning, lines = writer.printer, writer.printer.names, stated.meaning, ["(* what is given *)"]
-    if "exp" in stated.functions:
-        lines += [
-            "Variable exp : R -> R.",
-            "Hypothesis exp_add : forall x y, exp (x + y) = exp x * exp y.",
-            "Hypothesis exp_positive : forall x, 0 < exp x.",
-        ]
     lines += [f"Variable {printer.function(name)} : R -> R." for name in stated.functions if name != "exp"]
     for name, what in meaning.given.items():
         if isinstance(what, Input):

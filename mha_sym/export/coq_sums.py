@@ -169,7 +169,7 @@ def factor(at: Place) -> str:
     split = Mul((product(out), product(inside)))
     old, middle = sum_over(I, Mul(tuple(args))), Mul((product(out), sum_over(I, product(inside))))
     made = RULES["factor"](old, at.context, positions=chosen)
-    first = f"apply: in_sum => i; {writer.same(Mul(tuple(args)), split)}"
+    first = f"apply: in_sum => i_; {writer.same(Mul(tuple(args)), split)}"
     inner_sum = sum_over(I, split)
     proof = f"apply: (etrans (y := {writer.printer.term(inner_sum)})); [{first} | apply: (etrans (factor _ _)); "
     proof += f"{writer.same(middle, made)}]"
@@ -243,14 +243,14 @@ def delta(at: Place) -> str:
     bracket = args[position]
     assert isinstance(bracket, Cmp)
     ahead = bracket.left == var
-    e = Var("?e", N)
+    e = Var("?e_", N)
     f = [family(f"F{n}") for n in range(len(args))]
     before, after = f[:position], f[position + 1 :]
     inner: tuple[Term, ...] = (*before, Cmp("eq", I, e) if ahead else Cmp("eq", e, I), *after)
     old = sum_over(I, Mul(inner) if isinstance(body, Mul) else inner[0])
     made = RULES["delta"](old, at.context, position=position)
-    binders = f"{at.writer.families(*before, *after)} (e : 'I_n)"
-    proof = f"exact: ({'delta' if ahead else 'delta_back'} e {plain(before)} {plain(after)})"
+    binders = f"{at.writer.families(*before, *after)} (e_ : 'I_n_)"
+    proof = f"exact: ({'delta' if ahead else 'delta_back'} e_ {plain(before)} {plain(after)})"
     name = at.writer.shape("delta", binders, (), at.writer.equation(old, made), proof)
     there = bracket.right if ahead else bracket.left
     simplified = substituted(product([a for n, a in enumerate(args) if n != position]), {var.name: there})

@@ -46,8 +46,8 @@ _WORDS = """
     lt0r_neq0 f_equal2 realFieldType inE all is_true negb addn muln expn
 """
 TAKEN = frozenset(_WORDS.split())
-#: what the variables of the lemmas about shapes are called; a size or tensor of that name would be hidden by them
-HIDDEN = re.compile(r"i|[xPH]\d+")
+#: what the variables of the lemmas about shapes are called; a size of such a name would be hidden by them
+HIDDEN = re.compile(r"[xyFKP]\d+|F|[a-z]_")
 
 
 class NotExported(Problem):
@@ -70,8 +70,8 @@ class Names:
     def of(self, kind: str, name: str) -> str:
         """The identifier of a thing, always the same one."""
         if (kind, name) not in self.given:
-            hidden = kind != "position" and HIDDEN.fullmatch(name) is not None
-            self.given[kind, name] = self.fresh(f"{name}_" if hidden else name)
+            hidden = kind in ("size", "root") and HIDDEN.fullmatch(name) is not None
+            self.given[kind, name] = self.fresh(f"{name}_size" if hidden else name)
         return self.given[kind, name]
 
     def fresh(self, name: str) -> str:
@@ -299,7 +299,7 @@ class Printer:
         left, right = (self._place(i) for i in (term.left, term.right))
         low = f"({-term.offset} + {left})" if term.offset < 0 else left
         high = f"({term.offset} + {right})" if term.offset > 0 else right
-        return f"({low} <= {high})%N" if term.op == "le" else f"({low} == {high} :> nat)"
+        return f"({low} <= {high})%N" if term.op == "le" else f"({low} == {high} :> nat)%N"
 
     def _place(self, index: Index) -> str:
         return str(index.number) if isinstance(index, At) else self.index(index, None)
