@@ -272,7 +272,8 @@ class _Reader:
 
     def refs(self, value: Any, where: str, sort: str) -> tuple[Any, ...]:
         """The nodes of some earlier rows."""
-        return tuple(self.ref(*item, sort) for item in _items(value, where, 200 if sort != "term" else 5000))
+        most = schema.MAX_ARGS if sort == "term" else schema.MAX_PATH
+        return tuple(self.ref(*item, sort) for item in _items(value, where, most))
 
     def _instance(self, value: Any, where: str) -> tuple[int, tuple[Any, ...]]:
         number, at = _row(value, where, 2)

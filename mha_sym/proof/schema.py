@@ -54,13 +54,14 @@ from mha_sym.proof.terms import (
 FORMAT, VERSION = "mha_sym-certificate", 1
 
 #: bounds, far above what theorems need, so that no file can make reading slow or large
-MAX_BYTES = 8 << 20
+MAX_BYTES = 2 << 20
 MAX_ITEMS = 50_000  # of one list
 MAX_TREE = 50_000  # nodes of one term, shared ones counted as often as they occur
 MAX_DOMAIN = 200  # nodes of one domain, counted in the same way
 MAX_PRODUCTS = 64  # of a size that is multiplied out
 MAX_DEPTH = 120  # of one term, in nodes
-MAX_PATH = 200  # child numbers of one path
+MAX_PATH = 200  # child numbers of one path, variables of one goal, positions of one entry
+MAX_ARGS = 1000  # of one sum or product
 MAX_WHOLE = 10**9
 MAX_DIGITS = 60  # of a numerator or denominator
 MAX_POWER = 64  # of a size

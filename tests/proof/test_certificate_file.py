@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import os
 import subprocess
 import sys
 import time
@@ -310,13 +311,14 @@ def with_nodes(*rows: Json) -> str:
 
 
 DOUBLED = [["num", "2"], *(["add", [n, n]] for n in range(60))]
+LARGE = [["num", "1"], ["add", [0] * 1001]]
 POWER = [["size", "a", "1"], ["size", "b", "1"], *(["add", [0, 1]],), ["mul", [2] * 40], ["domain", "x", 3, [], []]]
 
 BAD: list[tuple[str | bytes, str]] = [
     ("", r"\$: line 1, column 1: Expecting value"),
     (b"\xff\xfe", r"\$: byte 0 is not UTF-8"),
     ("[" * 100_000, r"\$: too many levels of brackets"),
-    ("1" * 10_000_000, r"\$: longer than 8388608 bytes"),
+    ("1" * 10_000_000, r"\$: longer than 2097152 bytes"),
     ("[]", r"\$: expected an object, got a list"),
     ("1.0", r"\$: expected whole numbers of at most 12 digits, got '1.0'"),
     ("NaN", r"\$: expected whole numbers .*, got 'NaN'"),
@@ -365,6 +367,7 @@ BAD: list[tuple[str | bytes, str]] = [
     (with_nodes(["num", "1"], *(["apply", "exp", n] for n in range(130))), r"\$\.nodes\[120\]: too large or too deep"),
     (with_nodes(["num", "5000"], ["domain", "x", 0, [], []]), r"\$\.nodes\[1\]: expected a whole number from 1 to 4"),
     (with_nodes(["num", "0"], ["domain", "x", 0, [], []]), r"\$\.nodes\[1\]: expected a whole number from 1"),
+    (with_nodes(*LARGE), r"\$\.nodes\[1\]\[1\]: expected a list of at most 1000 items"),
     (with_nodes(*POWER), r"\$\.nodes\[4\]: too large a size"),
     (changed("theorem", "name", to=""), r"\$\.theorem\.name: expected a name"),
     (changed("theorem", "title", to="\x07"), r"\$\.theorem\.title: expected a text"),
@@ -426,6 +429,9 @@ def test_no_lemma_may_be_used_before_it_is_proved() -> None:
 
 # ---------------------------------------------------------------- fuzzing
 
+#: inputs of each kind; a long run sets more, e.g. MHA_SYM_FUZZ=100000
+EXAMPLES = int(os.environ.get("MHA_SYM_FUZZ", "200"))
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 60) | st.integers() | st.text(max_size=5)
     | st.sampled_from([*schema.NODES, *schema.ARGUMENTS, "1/2", "sum", "le"]),
@@ -442,13 +448,13 @@ def judged(bad: str | bytes) -> dict[str, Any]:
     return result
 
 
-@settings(max_examples=200)
+@settings(max_examples=EXAMPLES)
 @given(st.binary(max_size=300))
 def test_random_bytes_are_unreadable(noise: bytes) -> None:
     assert judged(noise)["verdict"] == "unreadable"
 
 
-@settings(max_examples=200)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_damaged_bytes_are_never_accepted(data: st.DataObject) -> None:
     whole = text("small").encode()
@@ -463,7 +469,7 @@ def test_damaged_bytes_are_never_accepted(data: st.DataObject) -> None:
     assert same or judged(damaged)["verdict"] != "accepted"
 
 
-@settings(max_examples=400)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_forged_json_is_judged(data: st.DataObject) -> None:
     members = body()
@@ -477,7 +483,7 @@ def test_forged_json_is_judged(data: st.DataObject) -> None:
     judged(forged)
 
 
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_forged_steps_prove_nothing_false(data: st.DataObject) -> None:
     """Steps of all goals in any order, over a false statement: never accepted."""
