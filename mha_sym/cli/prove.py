@@ -34,10 +34,17 @@ if TYPE_CHECKING:
 @click.option("--no-recheck", is_flag=True, help="Skip the independent comparison at small explicit sizes.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="How many at a time; all processors if omitted.")
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="FILE", help="Write the proof of one theorem.")
+@click.option("--coq", type=click.Path(path_type=Path), metavar="FILE.v", help="Write it for coqc, one lemma a step.")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @traceback_option
 def prove(
-    theorems: tuple[str, ...], as_json: bool, no_recheck: bool, jobs: int | None, certificate: Path | None, force: bool
+    theorems: tuple[str, ...],
+    as_json: bool,
+    no_recheck: bool,
+    jobs: int | None,
+    certificate: Path | None,
+    coq: Path | None,
+    force: bool,
 ) -> int:
     """Prove theorems for all sizes and refute their controls.
 
@@ -49,16 +56,19 @@ def prove(
     from mha_sym.render.terminal import progress
 
     names = list(dict.fromkeys(theorems or theorem_names()))
-    if certificate is not None:
-        if len(names) != 1:
-            raise click.UsageError("--certificate takes one theorem at a time.")
-        refuse_existing(certificate, force=force)
-    tasks = [Task(name, recheck=not no_recheck, certificate=certificate is not None) for name in names]
+    for option, file in (("--certificate", certificate), ("--coq", coq)):
+        if file is not None:
+            if len(names) != 1:
+                raise click.UsageError(f"{option} takes one theorem at a time.")
+            refuse_existing(file, force=force)
+    tasks = [Task(name, not no_recheck, certificate is not None, coq is not None) for name in names]
     with progress(len(tasks)) as done:
         answers = attempt_all(tasks, jobs or os.cpu_count() or 1, lambda task: done(task.name))
-    for text in (one.certificate for one in answers if isinstance(one, Proved)):
-        if certificate is not None and text:
-            write_file(certificate, text, force=force)
+    for one in answers:
+        if isinstance(one, Proved):
+            for file, text in ((certificate, one.certificate), (coq, one.coq)):
+                if file is not None and text:
+                    write_file(file, text, force=force)
     if as_json:
         write_json(_object(answers))
     else:

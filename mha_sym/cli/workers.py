@@ -20,23 +20,25 @@ from typing import TYPE_CHECKING
 from mha_sym.errors import Problem
 
 if TYPE_CHECKING:
+    from mha_sym.proof.theorem import Report
     from mha_sym.render.report_json import TheoremResult
 
 
 @dataclass(frozen=True)
 class Task:
-    """A theorem to prove, by name or path; whether to recheck it at small sizes, and to keep its certificate."""
+    """A theorem to prove, by name or path; whether to recheck it at small sizes, and what to write of its proof."""
 
     name: str
     recheck: bool = True
     certificate: bool = False
+    coq: bool = False
 
 
 @dataclass(frozen=True)
 class Proved:
     """A theorem that was tried: the result, whether it holds with its controls, and what does not, in lines.
 
-    ``certificate`` is the text of its certificate file, if that was asked for and it was proved.
+    ``certificate`` and ``coq`` are the texts of its files, if they were asked for and it was proved.
     """
 
     task: Task
@@ -44,6 +46,7 @@ class Proved:
     holds: bool
     failures: tuple[str, ...]
     certificate: str = ""
+    coq: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,20 @@ def attempt(task: Task) -> Answer:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a theorem file prints is not the result
             report = prover.prove(load(task.name), recheck=task.recheck)
-        text = certificate_file.write(report) if task.certificate and report.verdict == "proved" else ""
-        return Proved(task, theorem_result(report), report.holds, tuple(failures(report)), text)
+        proved = report.verdict == "proved"
+        text = certificate_file.write(report) if task.certificate and proved else ""
+        coq = _coq_file(report) if task.coq and proved else ""
+        return Proved(task, theorem_result(report), report.holds, tuple(failures(report)), text, coq)
     except Problem as problem:
         return Failed(task, problem.one_line(), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 - one theorem's crash is reported as such, and the others still run
         return Failed(task, f"{type(error).__name__}: {error}", traceback.format_exc(), fault=True)
+
+
+def _coq_file(report: Report) -> str:
+    from mha_sym.export.coq import coq_file  # only when it is asked for
+
+    return coq_file(report)
 
 
 def attempt_all(tasks: Sequence[Task], jobs: int, done: Callable[[Task], None]) -> list[Answer]:
