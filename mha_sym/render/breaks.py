@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 #: the characters used as marks; they say how deep inside a formula they stand, and mean nothing in Unicode
-FIRST, LEVELS = 0xE000, 10
+FIRST, LEVELS = 0xE000, 24
 #: what one more line costs; a break costs 1 at the outermost level, and three times as much at each one further in
 LINE = 8
 MARK = re.compile(f"[{chr(FIRST)}-{chr(FIRST + LEVELS - 1)}]")
@@ -82,4 +82,4 @@ def rows(text: str, width: float, indent: float = 2, measure: Callable[[str], fl
     while cuts[-1]:
         cuts.append(best[cuts[-1]][1])
     cuts.reverse()
-    return ["".join(pieces[start:end]).rstrip() for start, end in pairwise(cuts)]
+    return ["".join(pieces[start:end]).strip() for start, end in pairwise(cuts)]

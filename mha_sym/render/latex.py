@@ -30,11 +30,12 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[a4paper,hmargin=22mm,vmargin=24mm]{geometry}
 \IfFileExists{microtype.sty}{\usepackage{microtype}}{}
 \IfFileExists{xcolor.sty}{\usepackage{xcolor}}{\newcommand{\definecolor}[3]{}\newcommand{\color}[1]{}}
-\IfFileExists{hyperref.sty}{\usepackage[hidelinks,bookmarks=false]{hyperref}}{%
-  \newcommand{\hypertarget}[2]{#2}\newcommand{\hyperlink}[2]{#2}\newcommand{\hypersetup}[1]{}}
+\IfFileExists{hyperref.sty}{\usepackage[hidelinks,bookmarks=false]{hyperref}}{}
+\providecommand{\hypertarget}[2]{#2}\providecommand{\hyperlink}[2]{#2}\providecommand{\hypersetup}[1]{}
 \newtheorem*{theorem}{Theorem}
 \definecolor{faint}{gray}{0.40}
 \definecolor{alarm}{rgb}{0.75,0,0}
+\renewcommand{\labelitemi}{$\bullet$}
 \setlength{\parindent}{0pt}\setlength{\parskip}{4pt plus 1pt}
 \newcommand{\cut}[1]{\penalty#1\relax}
 \newcommand{\formula}[1]{\raggedright\hangindent=2em\hangafter=1\lineskiplimit=2pt\lineskip=4pt
@@ -82,7 +83,7 @@ class _Writer:
         alarm = "" if found.verdict is Verdict.PROVED else r"\color{alarm}\bfseries "
         yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(sentences.verdict(found))}\par}}"
         yield rf"\begin{{theorem}}{latex_prose(found.words)}\end{{theorem}}"
-        yield from [rf"{{\small Source: {latex_words(found.source)}.\par}}"] if found.source else []
+        yield from [rf"{{\small Source: {latex_words(sentences.ended(found.source))}\par}}"] if found.source else []
         yield from _section("Assumptions", _items(self._assumptions()))
         yield from _section("Notation", self._signs(found.vocabulary))
         for claim in found.claims:
@@ -111,7 +112,7 @@ class _Writer:
             yield _command("sign", ", ".join(names), rf"0 \le {names[0]} < {self._plain(letter.size)}", what)
         for one in words.bijections:
             image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{self._plain(one.size)}-1\}}"
-            yield _command("sign", image, last, f"an arbitrary permutation; {one.words}")
+            yield _command("sign", image, last, one.words)
         if words.brackets:
             yield _command("sign", r"[\,\dots]", r"0\text{ or }1", "1 if what stands in the bracket holds, else 0")
         for given in words.given:
@@ -144,7 +145,7 @@ class _Writer:
         yield rf"\subsubsection*{{\hypertarget{{claim.{claim.number}}}{{}}{title}{words}}}"
         if claim.verdict is not Verdict.PROVED:
             yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.undecided(claim))}\par}}"
-        statement = self._formula(claim.left) + _cut(0) + " = " + self._formula(claim.right)
+        statement = self._broken(self.notation.equation(claim.left, claim.right))
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
         yield _command("statement", statement, where)
         yield from map(self._definition, claim.defined)
@@ -178,8 +179,10 @@ class _Writer:
         return plain(self.notation.term(term))
 
     def _formula(self, term: Term) -> str:
-        """The term, with places to break it if it may need any."""
-        text = self.notation.term(term)
+        return self._broken(self.notation.term(term))
+
+    def _broken(self, text: str) -> str:
+        """The formula, with places to break it if it may need any."""
         return MARK.sub(lambda found: _cut(level_of(found[0])), text) if latex_width(text) > NARROW else plain(text)
 
 
@@ -221,4 +224,4 @@ def _name(name: str) -> str:
 
 
 def _breakable(text: str) -> str:
-    return text.replace(",", r",\allowbreak ")
+    return text.replace("],[", r"],\allowbreak[")

@@ -25,8 +25,8 @@ WIDTH, BESIDE = 48.0, 34.0
 ROWS = 10
 
 _SAFE = {
-    r"\,": r"\thinspace ", r"\{": r"\lbrace ", r"\}": r"\rbrace ", r"\ ": r"\enspace ", r"\_": "-", " < ": r" \lt ",
-    r"\allowbreak ": "", r"\allowbreak[": "[",
+    r"\,": r"\thinspace ", r"\{": r"\lbrace ", r"\}": r"\rbrace ", r"\ ": r"\enspace ", r"\_": "-",
+    "< ": r"\lt ", "<": r"\lt ", r"\allowbreak ": "", r"\allowbreak[": "[",
 }  # fmt: skip
 
 
@@ -48,7 +48,7 @@ class _Writer:
         strong = "" if found.verdict is Verdict.PROVED else "**"
         yield from ("", f"`{found.name}`. {strong}{_prose(sentences.verdict(found))}{strong}")
         yield from ("", f"**Theorem.** {_prose(found.words)}")
-        yield from ("", f"Source: {markdown_words(found.source)}.") if found.source else ()
+        yield from ("", f"Source: {markdown_words(sentences.ended(found.source))}") if found.source else ()
         yield from ("", "## Assumptions", "", *self._assumptions())
         yield from ("", "## Notation", "", *self._signs(found.vocabulary))
         for claim in found.claims:
@@ -75,7 +75,7 @@ class _Writer:
             table.append((", ".join(names), rf"0 \le {names[0]} < {self._plain(letter.size)}", what))
         for one in words.bijections:
             image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{self._plain(one.size)}-1\}}"
-            table.append((image, last, f"an arbitrary permutation; {one.words}"))
+            table.append((image, last, one.words))
         if words.brackets:
             table.append((r"[\dots]", r"0\text{ or }1", "1 if what stands in the bracket holds, else 0"))
         for given in words.given:
@@ -198,6 +198,9 @@ def _blocks(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _display(lines: Sequence[str]) -> Iterator[str]:
+    if len(lines) == 1:
+        yield from ("$$", _safe(lines[0]).replace("& ", "").strip(), "$$")
+        return
     yield from ("$$", r"\begin{aligned}")
     yield from (_safe(line) + (r" \cr" if n < len(lines) - 1 else "") for n, line in enumerate(lines))
     yield from (r"\end{aligned}", "$$")

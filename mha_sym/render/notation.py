@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from mha_sym.proof.terms import (
+    ONE,
     Add,
     Apply,
     At,
@@ -249,7 +250,8 @@ class Notation(ABC):
         for n, one in enumerate(parts):
             index, kind = self._index(one)
             if n == len(parts) - 1:
-                addends.append((index, kind))
+                if not (addends and shape[n].size == ONE):  # an axis of size one adds nothing
+                    addends.append((index, kind))
                 continue
             held = index if kind == FACTOR else f"({index})"
             number, sizes = _collected(shape[n + 1 :])
@@ -262,7 +264,9 @@ class Notation(ABC):
     def _coordinate(self, place: Written, shape: Sequence[Domain], number: int) -> Written:
         """Coordinate ``number`` of a place in a shape: ``⌊c/d_k⌋`` or ``c mod d_k``."""
         text, kind = place
-        if number < len(shape) - 1:
+        if shape[number].size == ONE:
+            return "0", FACTOR
+        if number < len(shape) - 1 and _collected(shape[number + 1 :]) != (1, []):
             held = text if kind == FACTOR else f"({text})"
             text, kind = self.quotient(held, self._size(shape[number + 1 :])), FACTOR
         if number:
@@ -341,19 +345,22 @@ def rank(size: str) -> tuple[int, str]:
 def _fractions(args: Sequence[Term]) -> list[tuple[list[Term], list[Term]]]:
     """Factors as a sequence of fractions, each with what stands above and below its line.
 
-    What follows an inverse starts anew; the inverse of a size goes below everything up to there.
+    What follows a fraction starts anew, but what follows a mere inverse goes above it; the inverse of a size goes
+    below everything up to the next fraction.
     """
     parts: list[tuple[list[Term], list[Term]]] = [([], [])]
     inverses: list[Term] = []
+    led = False  # by an inverse: what follows it goes above
     for arg in args:
         above, below = parts[-1]
         under = _inverse(arg)
         if isinstance(under, Size):
             inverses.append(under)
         elif under is not None:
+            led = led or not above
             below += [*inverses, under]
             inverses = []
-        elif below:
+        elif below and not led:
             parts.append(([arg], []))
         else:
             above.append(arg)

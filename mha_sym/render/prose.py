@@ -167,7 +167,7 @@ _PART = re.compile(
     r"|(?P<sign>, |\],\[|<=|>=|\.\.\.|\.\.|[|*]| x (?=\d)|(?<=[\w)\]]) (?=[\w(\[]))|(?P<other>.)"
 )
 _LATEX_SIGNS = {
-    "<=": r"\le", ">=": r"\ge", "...": r"\dots", "..": r"\dots", "|": r"\mid", " x ": r"\times ", "*": r"\,",
+    "<=": r"\le", ">=": r"\ge", "...": r"\dots ", "..": r"\dots ", "|": r"\mid", " x ": r"\times ", "*": r"\,",
     " ": r"\,", ", ": r",\allowbreak ", "],[": r"],\allowbreak[",
 }  # fmt: skip
 

@@ -72,7 +72,7 @@ def read(certificate: Certificate, context: Context, reasons: Mapping[str, str])
     left = _Side(goal.left, certificate.left, context, reasons)
     right = _Side(goal.right, certificate.right, context, reasons)
     check(Certificate(goal, left.steps, right.steps), context)
-    lines = direct([*left.lines, *_backwards(right.lines, left.lines[-1].term)])
+    lines = direct([*left.lines, *_backwards(right.lines, left.lines[-1].term), Line(goal.right)])
     return Reading(goal, lines, tuple(_distinct((*left.conditions, *right.conditions))))
 
 
@@ -122,7 +122,7 @@ class _Side:
 
 
 def _backwards(lines: Sequence[Line], meets: Term) -> Iterator[Line]:
-    """The lines of the right side from its end to its beginning, after a line ``meets``."""
+    """The lines of the right side from its end to its beginning, after a line that says what ``meets`` says."""
     if seen(meets) != seen(lines[-1].term):
         yield Line(lines[-1].term, "arithmetic", "", CARDS["arithmetic"].reason)
     for before, line in zip(reversed(lines[:-1]), reversed(lines[1:]), strict=True):
@@ -155,8 +155,11 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
     n = 0
     while n < len(lines):
         end = last[keys[n]]
-        kept.append(replace(lines[n], term=lines[end].term) if end == len(lines) - 1 and n else lines[n])
+        detour = any(key != keys[n] for key in keys[n:end])
+        run = lines[n : n + 1] if detour else lines[n : end + 1]
+        kept += [line for m, line in enumerate(run) if not m or line.rule == "factor"]
         n = end + 1
+    kept[-1] = replace(kept[-1], term=lines[-1].term) if len(kept) > 1 else kept[-1]
     if len(kept) == 1:
         reason = "the same entry" if key(lines[0].term) == key(lines[-1].term) else "the same in another order"
         kept.append(Line(lines[-1].term, "arithmetic", "", reason))

@@ -231,7 +231,7 @@ def latex_name(root: str, *below: str) -> str:
 
 def _upright(word: str, command: str = r"\mathrm") -> str:
     r"""A word of more than one letter as a name: ``\mathrm{model}``."""
-    return word if len(word) == 1 or word.startswith("\\") else rf"{command}{{{latex_escape(word)}}}"
+    return word if len(word) == 1 or word.isdigit() or word.startswith("\\") else rf"{command}{{{latex_escape(word)}}}"
 
 
 def latex_escape(text: str) -> str:

@@ -26,7 +26,8 @@ def verdict(found: Derivation) -> str:
         known = ", ".join(f"claim {one.number} ({one.name}) is {one.verdict.value}" for one in found.claims)
         return f"NOT PROVED: {known or 'it claims nothing'}."
     where = "for all sizes" if found.scope == "all sizes" else found.scope
-    return f"Proved {where}; {found.refuted} of {len(found.controls)} false neighbours refuted."
+    refuted = f"; {found.refuted} of {len(found.controls)} false neighbours refuted" if found.controls else ""
+    return f"Proved {where}{refuted}."
 
 
 def sizes(found: Derivation) -> str:
@@ -76,9 +77,10 @@ def alike(claim: ClaimPart) -> str:
 def controls(found: Derivation) -> str:
     """What the controls are."""
     count = len(found.controls)
+    rounded = any("≈" in one.left + one.right for one in found.controls)
     return (
         f"{count} statement{'s' * (count != 1)} close to the claims, and false: at these sizes and numbers the two "
-        "sides differ. Values after ≈ are rounded; that they differ is certain."
+        f"sides differ.{' Values after ≈ are rounded; that they differ is certain.' * rounded}"
     )
 
 
@@ -98,8 +100,8 @@ def checks(found: Derivation, *, laws: bool = True) -> Iterator[str]:
     """What was checked, and how; the laws of the rules only if ``laws``."""
     proved = sum(one.verdict is Verdict.PROVED for one in found.claims)
     yield (
-        f"{proved} of {len(found.claims)} claims are proved: every line is what the checker makes of the line before. "
-        f"It replayed {found.applications} applications of rules."
+        f"{proved} of {len(found.claims)} claims proved: every line is what the checker makes of the line before it, "
+        f"in {found.applications} applications of rules."
     )
     if found.laws and laws:
         words = ", ".join(dict.fromkeys(CARDS[name].reason for name in found.laws))
@@ -135,6 +137,16 @@ def counterexample(found: Counterexample) -> str:
     """
     place = f", entry {numbers(found.index)}" if found.index else ""
     return f"{numbers(in_order(found.sizes)) or 'the given sizes'}{place}: left {found.left}, right {found.right}"
+
+
+def ended(text: str) -> str:
+    """The text with a full stop, if it has no end yet.
+
+    Example:
+        >>> ended("Vaswani et al. 2017"), ended("Really Better than One?")
+        ('Vaswani et al. 2017.', 'Really Better than One?')
+    """
+    return text if text[-1:] in ".?!" else f"{text}."
 
 
 def in_order(sizes: Mapping[str, int]) -> dict[str, int]:

@@ -45,7 +45,7 @@ class _Writer:
         yield from _wrap(f"{found.name}. {_prose(sentences.verdict(found))}")
         yield from ("", *_paragraph(found.words))
         if found.source:
-            yield from ("", *_wrap(f"Source: {found.source}.", "  ", "  "))
+            yield from ("", *_wrap(f"Source: {sentences.ended(found.source)}", "  ", "  "))
         yield from ("", *_heading("Assumptions"), *self._assumptions())
         yield from ("", *_heading("Notation"), *self._signs(found.vocabulary))
         for claim in found.claims:
@@ -75,7 +75,7 @@ class _Writer:
             table.append([", ".join(names), f"0 ≤ {names[0]} < {self._plain(letter.size)}", what])
         for one in words.bijections:
             image = note.permuted(one.name, False, "·")
-            table.append([image, f"0 … {self._plain(one.size)} - 1", f"an arbitrary permutation; {one.words}"])
+            table.append([image, f"0 … {self._plain(one.size)} - 1", one.words])
         if words.brackets:
             table.append(["[ … ]", "0 or 1", "1 if what stands in the bracket holds, else 0"])
         for given in words.given:
@@ -127,6 +127,7 @@ class _Writer:
             yield from _columns([self._move(one.words, one.sizes, one.at) for one in claim.moves], indent="      ")
         if claim.alike:
             yield from ("", f"  {sentences.alike(claim)}")
+        yield from [""] if claim.conditions else []
         for condition in claim.conditions:
             yield f"  Used: {self._plain(condition.term)} > 0, since {sentences.positive_because(condition)}."
 

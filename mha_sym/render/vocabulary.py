@@ -374,8 +374,8 @@ def _bijections(names: Iterable[str], meaning: Meaning, axes: _Axes) -> Iterator
     for name in names:
         whole = meaning.bijections[name]
         axis = _axis_of(whole, axes)
-        words = AXIS_WORDS.get(axis.name, axis.name) if axis else whole.name
-        yield BijectionRow(name, whole.size, words)
+        words = _COUNTED.get(axis.name if axis else "", f"positions in the axis {axis.name if axis else whole.name}")
+        yield BijectionRow(name, whole.size, f"an arbitrary permutation of the {words}")
 
 
 #: from so many tensors of one name on they are told apart by numbers

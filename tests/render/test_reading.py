@@ -1,0 +1,138 @@
+"""The order of steps, detours, and letters: what is read is what was proved, and no longer than it need be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from mha_sym.axes import axis
+from mha_sym.proof.chain import Line
+from mha_sym.proof.checker import Certificate, Goal, Rejected, Step, apply_step
+from mha_sym.proof.meaning import domain
+from mha_sym.proof.rules import Context, Definition
+from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, Var, equal, key
+from mha_sym.proof.theorem import Report
+from mha_sym.render.reading import direct, ordered, read, seen, tidy
+
+S, T, M = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m"))
+a, b, c = (Entry(n, ()) for n in "abc")
+
+
+def entry(name: str, *at: Var) -> Entry:
+    return Entry(name, at)
+
+
+def test_independent_steps_of_one_kind_come_together() -> None:
+    steps = [Step("unfold", (0,)), Step("distribute", (0, 1)), Step("unfold", (1,)), Step("distribute", (1,))]
+    labels = [("unfold", "S"), ("distribute", ""), ("unfold", "S"), ("distribute", "")]
+    assert [steps.index(s) for s in ordered(steps, labels)] == [0, 2, 1, 3]
+
+
+def test_steps_at_one_place_keep_their_order() -> None:
+    steps = [Step("distribute", (0,)), Step("unfold", (0, 1)), Step("collect", ()), Step("unfold", (1,))]
+    labels = [("distribute", ""), ("unfold", "S"), ("collect", ""), ("unfold", "S")]
+    assert [steps.index(s) for s in ordered(steps, labels)] == [0, 1, 2, 3]
+
+
+def test_names_are_opened_before_anything_is_calculated() -> None:
+    steps = [Step("distribute", (0,)), Step("unfold", (1,)), Step("lemma", (2,))]
+    labels = [("distribute", ""), ("unfold", "S"), ("lemma", "Q")]
+    assert [steps.index(s) for s in ordered(steps, labels)] == [1, 2, 0]
+
+
+def test_every_certificate_still_proves_its_goal(report: Report) -> None:
+    for outcome in report.claims:
+        for certificate in outcome.certificates[:2]:
+            reading = read(certificate, outcome.context, outcome.reasons)
+            assert reading.lines[0].term == certificate.goal.left
+            assert key(reading.lines[-1].term) == key(certificate.goal.right)
+            texts = [key(line.term) for line in reading.lines]
+            assert len(reading.lines) == 2 or len(set(texts)) == len(texts), "a line says what an earlier one says"
+
+
+def test_a_certificate_that_proves_nothing_is_refused() -> None:
+    context = Context({"a": Definition((), b)})
+    good = Certificate(Goal("g", (), a, b), (Step("unfold", ()),), ())
+    assert [line.rule for line in read(good, context, {}).lines] == ["", "unfold"]
+    with pytest.raises(Rejected):
+        read(replace(good, goal=Goal("g", (), a, c)), context, {})
+    with pytest.raises(Rejected):
+        read(replace(good, left=(Step("unfold", ()), Step("unfold", ()))), context, {})
+
+
+def test_both_copies_of_a_name_are_opened_in_one_line() -> None:
+    context = Context({"a": Definition((), Add((b, c)))})
+    goal = Goal("g", (), Mul((a, a)), Mul((Add((b, c)), Add((b, c)))))
+    reading = read(Certificate(goal, (Step("unfold", (0,)), Step("unfold", (1,))), ()), context, {"a": "what a is"})
+    assert [(line.rule, line.name, line.reason) for line in reading.lines[1:]] == [("unfold", "a", "what a is")]
+
+
+def test_detours_are_cut_and_both_ends_stay() -> None:
+    away = Line(Mul((c, b)), "lemma", "1")
+    lines = (Line(a), Line(b, "unfold", "a"), away, Line(b, "lemma", "2"), Line(c, "lemma", "3"))
+    assert [line.term for line in direct(lines)] == [a, b, c]
+    assert [line.name for line in direct(lines)] == ["", "a", "3"]
+
+
+def test_sides_that_are_one_thing_have_a_line_that_says_so() -> None:
+    assert [line.reason for line in direct((Line(a), Line(a)))] == ["", "the same entry"]
+    swapped = direct((Line(Bind("sum", S, Bind("sum", T, a))), Line(Bind("sum", T, Bind("sum", S, a)))))
+    assert [line.reason for line in swapped] == ["", "the same in another order"]
+    assert direct((Line(a), Line(a)))[1].term == a
+
+
+def test_a_factor_in_front_of_a_sum_is_a_step() -> None:
+    inside = Bind("sum", S, Mul((b, entry("E", S))))
+    lines = direct((Line(a), Line(inside, "unfold", "a"), Line(Mul((b, Bind("sum", S, entry("E", S)))), "factor")))
+    assert [line.rule for line in lines] == ["", "unfold", "factor"]
+
+
+def test_what_was_taken_to_be_positive_is_told_once() -> None:
+    weight = Bind("sum", S, Apply("exp", entry("E", S)))
+    one = Mul((weight, Apply("inv", weight)))
+    goal = Goal("g", (), Add((one, one)), Num(Fraction(2)))
+    steps = [Step("cancel", (n,), {"value": 0, "inverse": 1}) for n in (0, 1)] + [Step("arithmetic", ())]
+    (condition,) = read(Certificate(goal, tuple(steps), ()), Context(), {}).conditions
+    assert equal(condition.term, weight)
+    assert not condition.assumed
+
+
+# ---------------------------------------------------------------- seen and tidy
+
+
+def test_seen_does_not_tell_the_place_of_a_factor_but_tells_everything_else() -> None:
+    e, f = entry("E", S), entry("F", S)
+    inside, outside = Bind("sum", S, Mul((b, e))), Mul((Bind("sum", S, e), b))
+    assert seen(inside) == seen(outside)
+    assert seen(Mul((Bind("sum", S, e), Bind("sum", S, f)))) != seen(Bind("sum", S, Mul((e, f))))
+    assert seen(Mul((Bind("max", S, e), b))) != seen(Bind("max", S, Mul((e, b))))
+    assert seen(Mul((e, Bind("sum", S, e)))) != seen(Bind("sum", S, Mul((e, e))))
+
+
+def test_tidy_hides_nothing_and_changes_nothing() -> None:
+    shadowed = Mul((entry("E", S), Bind("sum", S, Mul((entry("F", S), Bind("max", S, entry("G", S, T)))))))
+    told = tidy(shadowed)
+    assert key(told) == key(shadowed)
+    assert _binders(told) == ["u", "w"]
+    assert _binders(tidy(Bind("sum", Var("m1", M.domain), entry("E", Var("m1", M.domain), M)))) == ["n"]
+    assert _binders(tidy(Bind("sum", M, a), frozenset({"m", "n", "p"}))) == ["m1"]
+
+
+def _binders(term: Term) -> list[str]:
+    from mha_sym.proof.terms import children
+
+    own = [term.var.name] if isinstance(term, Bind) else []
+    return own + [name for child in children(term) for name in _binders(child)]
+
+
+def test_reordered_steps_give_the_same_term(report: Report) -> None:
+    for outcome in report.claims:
+        for certificate in outcome.certificates[:1]:
+            labels = [(step.rule, "") for step in certificate.left]
+            left = certificate.goal.left
+            again, before = left, left
+            for moved, step in zip(ordered(certificate.left, labels), certificate.left, strict=True):
+                again, before = (apply_step(*pair, outcome.context) for pair in ((again, moved), (before, step)))
+            assert again == before
