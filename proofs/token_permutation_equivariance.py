@@ -67,13 +67,13 @@ THEOREM = Theorem(
         Claim("weights", as_both(before.weights), after.weights, "The weights are, in rows and columns alike."),
         Claim("Z", Permute(before.z, pi), after.z, "The head outputs are reordered like the tokens."),
         Claim("Y", Permute(before.y, pi), after.y, "layer(P X) = P layer(X)."),
-        Claim("reordered_keys", other_order.k, Permute(one_order.k, rho), "Keys from elsewhere may be reordered,"),
-        Claim("reordered_values", other_order.v, Permute(one_order.v, rho), "and the values with them;"),
+        Claim("reordered_keys", other_order.k, Permute(one_order.k, rho), "Reordered inputs give reordered keys."),
+        Claim("reordered_values", other_order.v, Permute(one_order.v, rho), "They give reordered values."),
         Claim(
             "reordered_weights", other_order.weights, Permute(one_order.weights, rho),
-            "the weights are reordered likewise,",
+            "The weights of each query are reordered like the keys.",
         ),
-        Claim("same_outputs", other_order.z, one_order.z, "and the head outputs stay as they are."),
+        Claim("same_outputs", other_order.z, one_order.z, "The head outputs stay as they are."),
         Claim(
             "keys_in_any_order", one_order.y, other_order.y,
             "Reordering keys and values together leaves the output of cross-attention unchanged.",

@@ -35,7 +35,7 @@ def files() -> dict[str, str]:
 
 def normal(text: str) -> str:
     """Without what a machine decides: seconds, and trailing blanks."""
-    return "\n".join(re.sub(r"\b\d+\.\d\d\b( s\b)?", "SECONDS", line).rstrip() for line in text.strip().split("\n"))
+    return "\n".join(re.sub(r" *\b\d+\.\d\d\b( s\b)?", " SECONDS", line).rstrip() for line in text.strip().split("\n"))
 
 
 def matches(expected: str, got: str) -> bool:
