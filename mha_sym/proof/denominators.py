@@ -110,13 +110,30 @@ class Field(Arithmetic):
     def _over_one_each(self, flat: Sums) -> tuple[Sums, list[Below]]:
         """Every row over one denominator: the numerators, and the symbols below."""
         rows = [self.over_one(self.entry(flat, n)) for n in range(flat.shape[0])]
-        most = max(1, *(len(numerator) for numerator, _ in rows))
+        most = max([1, *(len(numerator) for numerator, _ in rows)])
         e, c = np.zeros((2, len(rows), most), np.int64), np.zeros((2, len(rows), most), np.int64)
         for n, (numerator, _) in enumerate(rows):
             if numerator:
                 e[:, n, : len(numerator)] = np.array(list(numerator)).T
                 c[:, n, : len(numerator)] = np.array(list(numerator.values())).T
         return Sums(c, e), [common for _, common in rows]
+
+    def plain(self, x: Sums) -> Sums:
+        """As in `Arithmetic`, after what stands above and below the fractions was cancelled."""
+        x = self.merged(x)
+        return super().plain(x if x.d is None else self._simplified(x))
+
+    def _simplified(self, x: Sums) -> Sums:
+        flat = x.reshaped((prod(x.shape),))
+        rows = [self._cancelled(self.entry(flat, n)) for n in range(flat.shape[0])]
+        most = max([1, *map(len, rows)])
+        wide = max([1, *(len(below) for row in rows for _, below in row)])
+        c, e = np.zeros((2, len(rows), most), np.int64), np.zeros((2, len(rows), most), np.int64)
+        d = np.zeros((1, len(rows), most, wide), np.int64)
+        for n, row in enumerate(rows):
+            for k, ((exponent, below), coefficient) in enumerate(row.items()):
+                c[:, n, k], e[:, n, k], d[0, n, k, : len(below)] = coefficient, exponent, below
+        return Sums(c, e, d, x.height, x.below).reshaped(x.shape)
 
     # ------------------------------------------------------------ one entry at a time
 

@@ -48,11 +48,12 @@ from mha_sym.expr import (
     walk,
 )
 from mha_sym.proof.denominators import Field
-from mha_sym.proof.exponential_sums import Beyond, Sums, Unlucky, find_primes, spacing
+from mha_sym.proof.exponential_sums import LARGEST, Beyond, Sums, Unlucky, find_primes, spacing
 from mha_sym.proof.field_nodes import HANDLERS, Label, Labels, Value
 from mha_sym.proof.theorem import Assumption, Claim
 
-DENSITIES = (0.5, 0.7, 0.9, 1.0)
+#: what part of a mask is 1, trial by trial; more if the assumptions do not hold
+DENSITIES = (0.85, 0.5)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def _try(facts: _Facts, fixed: Mapping[str, int], seed: int, trial: int) -> tupl
         rng = np.random.default_rng([seed, trial, attempt])
         sizes = facts.draw_sizes(rng, fixed, trial)
         try:
-            return sizes, Trial(facts, sizes, rng).run()
+            return sizes, Trial(facts, sizes, rng, trial).run()
         except Unlucky:
             continue
     raise Beyond("no point without an accidental zero was found")
@@ -210,6 +211,7 @@ class Trial:
     facts: _Facts
     sizes: Mapping[str, int]
     rng: np.random.Generator
+    turn: int = 0
     drawn: dict[str, Sums] = field(default_factory=dict)
     memo: dict[int, Value] = field(default_factory=dict)
     extents: dict[int, int] = field(default_factory=dict)
@@ -317,16 +319,34 @@ class Trial:
         masks = [one for one in self.facts.inputs.values() if one.boolean]
         for one in self.facts.inputs.values():
             if not one.boolean:
-                self.drawn[one.name] = self.field.drawn(tuple(map(self.size, one.over)))
-        for density in DENSITIES:
-            for one in masks:
-                bits = self.rng.random(tuple(map(self.size, one.over))) < density
+                self.drawn[one.name] = self.field.drawn(self._shape(one))
+        for density in (DENSITIES[self.turn % 2], 0.7, 0.9, 1.0):
+            for n, one in enumerate(masks):
+                bits = self._mask(self._shape(one), density)
+                if bits.size == 1 and density == DENSITIES[1]:
+                    bits = np.full(bits.shape, n % 2 == 1)
                 self.drawn[one.name] = self.field.integers(bits.astype(np.int64))
             self.memo.clear()
             if all(map(self._allowed, self.facts.assumed)):
                 self.memo.clear()
                 return
         raise Beyond("no masks were found that satisfy the assumptions")
+
+    def _shape(self, node: Input) -> tuple[int, ...]:
+        shape = tuple(map(self.size, node.over))
+        if prod(shape) > LARGEST:
+            raise Beyond("too many entries")
+        return shape
+
+    def _mask(self, shape: tuple[int, ...], density: float) -> np.ndarray[Any, Any]:
+        """Random bits, in every other trial few of them 0, and not all 1 in the others."""
+        size = prod(shape)
+        if density == DENSITIES[0]:
+            return np.asarray(self.rng.permutation(size).reshape(shape) >= size // 6)
+        bits = np.asarray(self.rng.random(shape) < density)
+        while density == DENSITIES[1] and size > 1 and bits.all():
+            bits = np.asarray(self.rng.random(shape) < density)
+        return bits
 
     def _allowed(self, assumed: Expr) -> bool:
         """Whether an expression is positive at all places, or for some reals near the point drawn.
