@@ -1,8 +1,8 @@
 """The way of an array into heads and back, and the ways that look like it and are wrong.
 
 Defines `HeadPath`, `right_path` and the table `WRONG_PATHS`.  Each path only moves numbers about; that a wrong one is
-wrong is refuted in the theorems ``combined_projection_eq_separate_heads`` and ``split_transpose_join_is_identity``, under
-the names used here.
+wrong is refuted in the theorems ``combined_projection_eq_separate_heads`` and ``split_transpose_join_is_identity``,
+under the names used here.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import click
 
 from mha_sym import __version__
+from mha_sym.cli.ask import ask
 from mha_sym.cli.check import check
 from mha_sym.cli.common import Exit, complain, traceback_option, wants_traceback, write
 from mha_sym.cli.count import count
@@ -34,13 +35,13 @@ from mha_sym.errors import Problem
 @traceback_option
 @click.pass_context
 def app(context: click.Context) -> int:
-    """Prove, refute, recheck, derive, trace, count and check multi-head attention."""
+    """Prove, refute, recheck, derive, trace, count and check multi-head attention, and ask about it."""
     if context.invoked_subcommand is None:
         write(context.get_help())
     return Exit.UNUSABLE
 
 
-for _command in (prove, recheck, derive, trace, count, check):
+for _command in (prove, recheck, derive, trace, count, check, ask):
     app.add_command(_command)
 
 

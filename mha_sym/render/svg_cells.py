@@ -265,7 +265,7 @@ class _Drawing:
                 top += 14
             self._grid(values[place], None if wrong is None else wrong[place], left + 14, top)
             self._sides(axes, rows, left, top)
-        return y + ceil(prod(lead) / across) * (high + _PANEL)
+        return y + float(ceil(prod(lead) / across) * (high + _PANEL))
 
     def _size(self, one: Axis) -> int:
         return size_value(one, self.sizes)
