@@ -34,6 +34,7 @@ from mha_sym.proof.terms import (
     Var,
     fixed_number,
     flat_args,
+    free,
 )
 from mha_sym.render.breaks import deeper, mark, plain
 from mha_sym.render.size_text import ORDER
@@ -107,8 +108,8 @@ class Notation(ABC):
         """A positive power."""
 
     @abstractmethod
-    def binder(self, op: str, letter: str) -> str:
-        """``sum`` or ``max`` over a position, up to the body."""
+    def binder(self, op: str, letter: str, size: str) -> str:
+        """``sum`` or ``max`` over a position, up to the body; with the size of its range if that is given."""
 
     @abstractmethod
     def compare(self, op: str, left: str, right: str) -> str:
@@ -142,7 +143,7 @@ class Notation(ABC):
 
     def equation(self, left: Term, right: Term) -> str:
         """``left = right``, with marks where it may be broken."""
-        return f"{self.term(left)} {mark(0)}= {self.term(right)}"
+        return f"{deeper(self.term(left), 1)} {mark(0)}= {deeper(self.term(right), 1)}"
 
     def written(self, term: Term, level: int) -> Written:
         """The term and how tightly it holds together; ``level`` says how deep inside another it stands."""
@@ -160,7 +161,9 @@ class Notation(ABC):
             case Add():
                 return self._sum(flat_args(term), level), SUM
             case Bind(op, var, body):
-                return f"{self.binder(op, self.letter(var.name))}{self.inside(body, PRODUCT, level)}", PRODUCT
+                # The range of a position is that of the tensors it stands in; if it stands in none it must be told.
+                size = "" if var.name in free(body) else self._range(var.domain)
+                return self.binder(op, self.letter(var.name), size) + self.inside(body, PRODUCT, level), PRODUCT
             case Apply(name, arg) if name != "inv":
                 return self.apply(name.removeprefix("fn:"), arg, level), FACTOR
             case _:
@@ -273,6 +276,12 @@ class Notation(ABC):
             held = text if kind == FACTOR else f"({text})"
             text, kind = self.remainder(held, self._size(shape[number : number + 1])), PRODUCT
         return text, kind
+
+    def _range(self, domain: Domain) -> str:
+        """How many positions there are, for a product axis factor by factor."""
+        if not domain.factors:
+            return plain(self.term(domain.size))
+        return self.SPACE.join(self.size(one.size) for one in domain.factors)
 
     def size(self, size: Term) -> str:
         """A size, as a factor."""

@@ -78,9 +78,9 @@ class Unicode(Notation):
             return f"{base}^({exponent})"
         return base if exponent == 1 else base + str(exponent).translate(SUPERSCRIPT)
 
-    def binder(self, op: str, letter: str) -> str:
-        """``Σ_m``, ``max_s``."""
-        return f"{'Σ' if op == 'sum' else op}_{letter} "
+    def binder(self, op: str, letter: str, size: str) -> str:
+        """``Σ_m``, ``max_s``, ``Σ_(c<h d_k)``."""
+        return f"{'Σ' if op == 'sum' else op}_{f'({letter}<{size})' if size else letter} "
 
     def compare(self, op: str, left: str, right: str) -> str:
         """``[s ≤ t]``."""
@@ -165,9 +165,9 @@ class Latex(Notation):
             return rf"\sqrt{{{base}}}"
         return base if exponent == 1 else f"{base}^{{{exponent}}}"
 
-    def binder(self, op: str, letter: str) -> str:
-        r"""``\sum_{m}``."""
-        return rf"\{op}_{{{letter}}} "
+    def binder(self, op: str, letter: str, size: str) -> str:
+        r"""``\sum_{m}``, ``\sum_{c<h d_k}``."""
+        return rf"\{op}_{{{f'{letter}<{size}' if size else letter}}} "
 
     def compare(self, op: str, left: str, right: str) -> str:
         r"""``[s \le t]``."""

@@ -64,6 +64,7 @@ CASES: list[tuple[Term, str, str]] = [
     (Entry("x", ()), "x", "x"),
     (Add((a, Mul((MINUS, b)))), "A[r,t] - B[t]", "A[r,t] - B[t]"),
     (Mul((MINUS, a)), "-A[r,t]", "-A[r,t]"),
+    (Add((b, Mul((number(-2), a)))), "B[t] - 2 A[r,t]", r"B[t] - 2\,A[r,t]"),
     (Add((Mul((MINUS, a)), Num(Fraction(1)))), "1 - A[r,t]", "1 - A[r,t]"),
     (Mul((number(2), Size("d_model"), Size("h"))), "2 d_model h", r"2\,d_{\mathrm{model}}\,h"),
     (Mul((Size("h"), Size("T", Fraction(2)), Size("B"))), "B T² h", r"B\,T^{2}\,h"),
@@ -74,6 +75,7 @@ CASES: list[tuple[Term, str, str]] = [
     (Mul((Bind("sum", t, b), a)), "(Σ_t B[t]) A[r,t]", r"\Bigl(\sum_{t} B[t]\Bigr)\,A[r,t]"),
     (Bind("sum", t, Add((a, b))), "Σ_t (A[r,t] + B[t])", r"\sum_{t} (A[r,t] + B[t])"),
     (Bind("max", t, b), "max_t B[t]", r"\max_{t} B[t]"),
+    (Bind("sum", c, number(1)), "Σ_(c<h d_k) 1", r"\sum_{c<h\,d_{k}} 1"),
     (Mul((a, inv(b), Entry("V", ()))), "(A[r,t] / B[t]) V", r"\frac{A[r,t]}{B[t]}\,V"),
     (Mul((inv(b), a)), "A[r,t] / B[t]", r"\frac{A[r,t]}{B[t]}"),
     (Mul((a, inv(b), inv(exp(b)))), "A[r,t] / (B[t] exp(B[t]))", r"\frac{A[r,t]}{B[t]\,e^{B[t]}}"),
@@ -156,7 +158,7 @@ def test_positions_written_alike_are_equal(notation: Notation, values: type) -> 
 
 def small_terms() -> list[Term]:
     atoms: list[Term] = [
-        a, b, Entry("A", (r, At(0))), number(2), MINUS, number(Fraction(1, 2)), number(1), Size("d_k"),
+        a, b, Entry("A", (r, At(0))), number(2), MINUS, number(-2), number(Fraction(1, 2)), number(1), Size("d_k"),
         Size("d_k", -HALF), Size("d_k", HALF), Cmp("le", r, t), Cmp("le", t, r), Cmp("eq", r, t, 1),
     ]  # fmt: skip
     return [*atoms, *_combined(atoms, 60), *_combined([*atoms, *_combined(atoms, 25)], 60)]
