@@ -20,8 +20,11 @@ from mha_sym.audit.backing import prove_specification
 from mha_sym.audit.bounds import stage_bounds
 from mha_sym.audit.call import at, run
 from mha_sym.audit.cases import Case, cases_of
+from mha_sym.audit.diagnose import More
 from mha_sym.audit.draw import classes, coincidences
+from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import STAGES, Implementation
+from mha_sym.audit.inquiry import inquire
 from mha_sym.audit.precision import Array
 from mha_sym.audit.report import CheckReport, Compared, Convention
 from mha_sym.audit.setting import Setting, draw_setting, ties_of
@@ -47,6 +50,7 @@ def check(
     seed: int = 0,
     draws: int = 3,
     heads: int | None = None,
+    kv_heads: int | None = None,
     causal: bool | None = None,
     batch_first: bool | None = None,
     layout: Layout | str | None = None,
@@ -62,6 +66,7 @@ def check(
         seed: determines all draws.
         draws: how many draws for every way of calling, each at sizes of its own.
         heads: the number of heads of a plain function.
+        kv_heads: the number of its key and value heads, if fewer.
         causal: True for causal calls only (a plain function without a mask is then causal by itself), False for
             none, None for all ways of calling that the implementation has.
         batch_first: False for a plain function whose inputs are ``(t, b, m)``.
@@ -83,9 +88,9 @@ def check(
         >>> check(attention).verdict
         'agree'
     """
-    started = time.perf_counter()
-    wishes = Wishes(seed, draws, causal, sizes, lengths)
-    impl = _described(target, {"heads": heads, "batch_first": batch_first, "layout": layout}, causal, name)
+    started, wishes = time.perf_counter(), Wishes(seed, draws, causal, sizes, lengths)
+    said = {"heads": heads, "kv_heads": kv_heads, "batch_first": batch_first, "layout": layout}
+    impl = _described(target, said, causal, name)
     cases = cases_of(impl, causal)
     if not cases or draws < 1:
         raise TargetProblem(
@@ -93,13 +98,16 @@ def check(
             hint="it takes no causal mask; say causal=True in its Implementation if it hides later keys by itself",
         )  # fmt: skip
     impl, notes = _settled(impl, cases[0], wishes)
-    compared, problem = _compare_all(impl, cases, wishes)
+    evidence, problem = _compare_all(impl, cases, wishes)
+    compared = tuple(one for run_ in evidence for one in run_.compared)
+    conventions = _conventions(impl, cases)
     report = CheckReport(
-        target=impl.title, compared=compared, conventions=_conventions(impl, cases), notes=(*impl.notes, *notes),
+        target=impl.title, compared=compared, conventions=conventions, notes=(*impl.notes, *notes),
         coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem, backing=prove_specification(impl),
+        findings=inquire(evidence, conventions, impl, _further(impl, cases, wishes)),
     )  # fmt: skip
-    report = replace(report, notes=(*report.notes, *_where_it_agrees(impl, cases, wishes, report)))
-    return replace(report, seconds=time.perf_counter() - started)
+    notes = [*report.notes, *_where_it_agrees(impl, cases, wishes, report)]
+    return replace(report, notes=tuple(notes), seconds=time.perf_counter() - started)
 
 
 def check_target(target: str, **options: Any) -> CheckReport:
@@ -131,10 +139,10 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
             own, value = impl.how_stored, find_layout(value)
         if own == value:
             continue
-        if field != "heads" or own is not None:
+        if field not in ("heads", "kv_heads") or own is not None:
             who = impl.said.get(field, "its description")
             raise TargetProblem(f"{field} is {own}, says {who}, not {value}", where=impl.title)
-        impl = replace(impl, heads=value)
+        impl = replace(impl, **{field: value})
     impl = replace(impl, said={**impl.said, **{field: "the user" for field in given if field not in impl.said}})
     takes_mask = set(impl.arguments) & {"mask", "keep", "drop", "causal"}
     if causal and not takes_mask and not impl.causal:
@@ -172,21 +180,34 @@ def _only_where(tied: tuple[str, ...], refused: Problem) -> str:
 
 def _compare_all(
     impl: Implementation, cases: Sequence[Case], wishes: Wishes
-) -> tuple[tuple[Compared, ...], Problem | None]:
+) -> tuple[tuple[Evidence, ...], Problem | None]:
     """Every case and draw; a problem after something was found wrong is reported beside it, otherwise raised."""
-    compared: list[Compared] = []
+    found: list[Evidence] = []
     for case in cases:
         spec = specification(impl, case)
         for draw in range(wishes.draws):
             try:
                 setting = draw_setting(impl, case, wishes.seed, draw, wishes.sizes, wishes.lengths)
-                compared += compare(impl, spec, setting, case.name, draw)
+                found.append(witness(impl, spec, setting, case.name, draw))
             except Problem as problem:
-                if all(one.ok for one in compared):
+                if not any(one.wrong for one in found):
                     problem.where = f"{problem.where}; {case.name}" if problem.where else case.name
                     raise
-                return tuple(compared), problem
-    return tuple(compared), None
+                return tuple(found), problem
+    return tuple(found), None
+
+
+def _further(impl: Implementation, cases: Sequence[Case], wishes: Wishes) -> More:
+    """Further draws, for telling apart what the first ones do not."""
+
+    def more(number: int) -> list[Evidence]:
+        found = []
+        for case in cases:
+            setting = draw_setting(impl, case, wishes.seed, wishes.draws + number, wishes.sizes, wishes.lengths)
+            found.append(witness(impl, specification(impl, case), setting, case.name, wishes.draws + number))
+        return found
+
+    return more
 
 
 def compare(
@@ -197,9 +218,16 @@ def compare(
     Raises:
         Problem: if the implementation or the specification has no value there.
     """
+    return list(witness(impl, spec, setting, case, draw).compared)
+
+
+def witness(
+    impl: Implementation, spec: Specification, setting: Setting, case: str = "", draw: int = 0
+) -> Evidence:
+    """One run of an implementation, compared; what `compare` gives, and all that it was made of."""
     found = spec.values(setting.arrays, setting.sizes)  # first: where it has no value there is nothing to compare with
     shown = run(impl, setting.arguments, setting.sizes)
-    return compare_shown(impl, spec, setting, found, shown, case, draw)
+    return evidence_of(impl, spec, setting, found, shown, case, draw)
 
 
 def compare_shown(
@@ -207,6 +235,14 @@ def compare_shown(
     shown: Mapping[str, Array], case: str = "", draw: int = 0,
 ) -> list[Compared]:  # fmt: skip
     """Stages that were obtained somehow, in the order of axes of `STAGES`, beside those of the specification."""
+    return list(evidence_of(impl, spec, setting, found, shown, case, draw).compared)
+
+
+def evidence_of(
+    impl: Implementation, spec: Specification, setting: Setting, found: Mapping[str, Array],
+    shown: Mapping[str, Array], case: str = "", draw: int = 0,
+) -> Evidence:  # fmt: skip
+    """The same, with all that it was made of."""
     inputs = (setting.arrays["X_q"], setting.arrays["X_k"], setting.arrays["X_v"])
     bounds = stage_bounds(found, inputs, setting.sizes, spec.scale(setting.sizes), setting.mask, impl.dtype)
     results = []
@@ -224,7 +260,7 @@ def compare_shown(
                     float(expected[place]), float(got[place]), setting.sizes, setting.weights,
                 )
             )  # fmt: skip
-    return results
+    return Evidence(case, draw, spec, setting, found, shown, bounds, tuple(results))
 
 
 def _visible(word: str, expected: Array, got: Array, setting: Setting) -> tuple[Array, Array]:
@@ -251,10 +287,10 @@ def _where_it_agrees(impl: Implementation, cases: Sequence[Case], wishes: Wishes
         if report.verdict != "disagree" or len(tied) <= len(impl.tied or ()):
             continue
         try:
-            compared, problem = _compare_all(replace(impl, tied=tied), cases, wishes)
+            found, problem = _compare_all(replace(impl, tied=tied), cases, wishes)
         except Problem:
             continue
-        if problem is None and all(one.ok for one in compared):
+        if problem is None and not any(one.wrong for one in found):
             return [f"it agrees where {_TIES[tied]}; if that is all it is for, say Implementation(tied={tied!r})"]
     return []
 
@@ -269,6 +305,8 @@ def _conventions(impl: Implementation, cases: Sequence[Case]) -> tuple[Conventio
     scale = "1/sqrt(d_k)" if impl.scale is None else str(impl.scale)
     combined = impl.layout == find_layout("combined")
     heads = "drawn" if impl.heads is None else str(impl.heads)
+    if impl.how_stored.grouped:
+        heads += f", key and value heads {impl.kv_heads or 'drawn'}"
     found = [
         ("layout", f"{impl.how_stored.name}: {impl.how_stored.words}", "by default" if combined else by),
         ("heads", heads, by),

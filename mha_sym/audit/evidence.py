@@ -20,6 +20,7 @@ from mha_sym.audit.bounds import Bound
 from mha_sym.audit.faults import Fault, Ties, coinciding, faults, symmetries
 from mha_sym.audit.precision import Array
 from mha_sym.audit.recipe import Builder, Grouped, Site, site
+from mha_sym.audit.report import Compared
 from mha_sym.audit.setting import Setting
 from mha_sym.audit.specification import Specification
 from mha_sym.axes import axis
@@ -41,7 +42,7 @@ class Evidence:
         found: stages and canonical weights of the specification.
         shown: the stages that the implementation shows.
         bounds: how far the two may be apart, by stage.
-        wrong: the stages that are farther apart, in order.
+        compared: the comparisons that were made, stage by stage.
     """
 
     case: str
@@ -51,7 +52,12 @@ class Evidence:
     found: Mapping[str, Array]
     shown: Mapping[str, Array]
     bounds: Mapping[str, Bound]
-    wrong: tuple[str, ...]
+    compared: tuple[Compared, ...]
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """The stages that are farther apart than the bound, in order."""
+        return tuple(one.stage for one in self.compared if not one.ok)
 
     @property
     def ties(self) -> dict[str, str | tuple[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,24 +49,19 @@ class Probe:
     figure: tuple[str, ...]
 
 
-def run_probes(impl: Implementation, on: Evidence, heads: tuple[HeadCheck, ...] = ()) -> tuple[Probe, ...]:
+def run_probes(impl: Implementation | None, on: Evidence, heads: tuple[HeadCheck, ...] = ()) -> tuple[Probe, ...]:
     """All probes that can be made with an implementation.
 
     Args:
-        impl: the implementation; it is run on changed input and weights.
+        impl: the implementation; it is run on changed input and weights.  Without it only what it showed is read.
         on: a run of it.
         heads: what was found of single heads (`mha_sym.audit.heads.check_heads`).
     """
-    makers: tuple[Callable[[], Probe | None], ...] = (
-        lambda: influence(impl, on),
-        lambda: batch_mates(impl, on),
-        lambda: rows_that_agree(on),
-        lambda: sums_of_weights(on),
-        lambda: ratio_of_scores(on),
-        lambda: same_everywhere(on),
-        lambda: without_influence(impl, on),
-        lambda: heads_in_features(impl, on),
-    )
+    reading = (rows_that_agree, sums_of_weights, ratio_of_scores, same_everywhere)
+    running = (influence, batch_mates, without_influence, heads_in_features)
+    makers: list[Callable[[], Probe | None]] = [partial(one, on) for one in reading]
+    if impl is not None:
+        makers = [*(partial(one, impl, on) for one in running), *makers]
     found = []
     for make in makers:
         try:
@@ -104,11 +100,11 @@ def _cause_of_influence(on: Evidence, seen: Array) -> str:
         allowed = np.broadcast_to(on.setting.keep, (on.setting.sizes["B"], h, T, S))[0].any(axis=0)
     if T == S and np.array_equal(seen, np.eye(T, dtype=bool)) and not np.array_equal(allowed, seen):
         return "no token sees another one: attention runs over the heads, or over the batch"
-    if on.same and T == S and (seen & ~allowed & ~np.eye(T, dtype=bool)).any():
-        later = np.triu(seen & ~allowed, 1).any()
-        return "later tokens act: the causal mask fails" if later else "hidden tokens act: the mask fails"
-    if not on.same and (seen & ~allowed).any():
-        return "hidden keys act: the mask fails"
+    own = np.eye(T, S, dtype=bool) if on.same else np.zeros((T, S), bool)  # a token always acts through its query
+    leaks = seen & ~allowed & ~own
+    if leaks.any():
+        causal = on.forms.at.causal is not None and not np.tril(leaks).any()
+        return "later tokens act: the causal mask fails" if causal else "hidden tokens act: the mask fails"
     if T == S and h < T and not seen[0, -1] and not seen[-1, 0] and not (allowed & ~seen)[0, 0]:
         return f"tokens see only their neighbours, in {h} blocks of about {T}/{h}: viewed in and viewed out"
     if (allowed & ~seen).any():
@@ -247,7 +243,7 @@ def without_influence(impl: Implementation, on: Evidence) -> Probe | None:
 def heads_in_features(impl: Implementation, on: Evidence) -> Probe | None:
     """One-hot weights: from which head each joined feature of each position comes.
 
-    Queries and keys are zero, every value of head r is r + 1, and W_O shows the joined features one by one.
+    Queries and keys are zero, every value of head r is ``2^r``, and W_O shows the joined features one by one.
     """
     n = on.setting.sizes
     wide = n["h"] * n["d_v"]
@@ -257,7 +253,7 @@ def heads_in_features(impl: Implementation, on: Evidence) -> Probe | None:
     zero = {name: np.zeros_like(on.found[name]) for name in on.spec.weights.items()}
     x_v = on.setting.arrays["X_v"]
     values = np.zeros_like(on.found["w_v"])
-    values[0] = np.repeat(np.arange(1.0, n["h"] + 1), n["d_v"])
+    values[0] = np.repeat(2.0 ** np.arange(n["h"]), n["d_v"])
     ones = _with_first_feature(impl, on, np.ones(x_v.shape[:2]))
     seen = np.zeros((n["T"], wide))
     for start in range(0, wide, n["d_model"]):
@@ -270,19 +266,20 @@ def heads_in_features(impl: Implementation, on: Evidence) -> Probe | None:
 
 def _origins(seen: Array, n: Mapping[str, int]) -> Probe:
     name = "head from which each joined feature (columns) of each position (rows) comes"
-    heads = np.rint(seen).astype(int)
-    whole = bool(np.abs(seen - heads).max() < 1e-6) and bool((heads >= 1).all()) and bool((heads <= n["h"]).all())
+    heads = np.rint(np.log2(np.maximum(seen, 0.25))).astype(int)
+    whole = bool(np.abs(seen - 2.0**heads).max() < 1e-6) and bool(((heads >= 0) & (heads < n["h"])).all())
     if not whole:
         figure = tuple(" ".join(f"{one:.2g}" for one in row) for row in seen[:6])
-        return Probe(name, False, "features are no values of single heads: weights do not sum to one", figure)
-    figure = tuple("".join(_digit(one - 1) for one in row) for row in heads)
-    blocks = np.repeat(np.arange(1, n["h"] + 1), n["d_v"])
+        cause = "features are no values of single heads: heads are mixed, or weights do not sum to one"
+        return Probe(name, False, cause, figure)
+    figure = tuple("".join(_digit(one) for one in row) for row in heads)
+    blocks = np.repeat(np.arange(n["h"]), n["d_v"])
     if (heads == blocks).all():
         return Probe(name, True, "", figure)
     cause = "heads are in another order"
     if (heads != heads[0]).any():
         cause = "features of a head depend on the position: the inverse transpose is missing"
-    elif (heads[0] == np.tile(np.arange(1, n["h"] + 1), n["d_v"])).all():
+    elif (heads[0] == np.tile(np.arange(n["h"]), n["d_v"])).all():
         cause = "features of the heads alternate: (d_v, h) where (h, d_v) is meant"
     return Probe(name, False, cause, figure)
 

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mha_sym.audit.backing import Backing
 from mha_sym.audit.bounds import Bound
 from mha_sym.audit.precision import arithmetic, roundoff
 from mha_sym.errors import Problem
+
+if TYPE_CHECKING:
+    from mha_sym.audit.diagnose import Explanation
+    from mha_sym.audit.inquiry import Findings
+    from mha_sym.audit.probes import Probe
+    from mha_sym.audit.steps import Step
 
 Verdict = Literal["agree", "disagree", "error"]
 
@@ -83,6 +89,7 @@ class CheckReport:
         seconds: the time it took.
         backing: what is proved of the specification.
         problem: why it could not be run, or not to the end.
+        findings: the faults that reproduce its output, the nine steps of the audit, and what probes showed.
     """
 
     target: str
@@ -95,11 +102,35 @@ class CheckReport:
     seconds: float = 0.0
     backing: Backing = field(default_factory=Backing)
     problem: Problem | None = None
+    findings: Findings | None = None
+
+    @property
+    def faults(self) -> tuple[Explanation, ...]:
+        """The faults that reproduce the output, best first; none if it agrees or nothing known explains it."""
+        return () if self.findings is None else self.findings.diagnosis.found
+
+    @property
+    def symmetries(self) -> tuple[Explanation, ...]:
+        """What it does differently with the same result, where the stages that it shows tell."""
+        return () if self.findings is None else self.findings.diagnosis.symmetries
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The nine steps of the audit."""
+        return () if self.findings is None else self.findings.steps
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """What the probes that need no oracle showed."""
+        return () if self.findings is None else self.findings.probes
 
     @property
     def verdict(self) -> Verdict:
-        """``disagree`` if any stage does; ``error`` if it could not be run to the end, or nothing was compared."""
-        if not all(one.ok for one in self.compared):
+        """``disagree`` if any stage does; ``error`` if it could not be run to the end, or nothing was compared.
+
+        Stages that differ only because the same function is computed differently do not count.
+        """
+        if not all(one.ok for one in self.compared) and not self.symmetries:
             return "disagree"
         return "error" if self.problem is not None or not self.compared else "agree"
 
@@ -126,17 +157,25 @@ class CheckReport:
     @property
     def first_wrong(self) -> Compared | None:
         """The first stage that disagrees, in the order of the computation, in the first case where one does."""
-        return next((one for one in self.stages if not one.ok), None)
+        return None if self.symmetries else next((one for one in self.stages if not one.ok), None)
 
     def text(self) -> str:
         """The report for people, in plain text."""
         if not self.compared:
             return "\n".join([self._headline(), *_problem(self.problem)])
-        blocks = [[self._headline()], self._facts(), _table(self.stages), self._reading(), _problem(self.problem)]
+        from mha_sym.audit.findings_text import blocks_of  # it reads this file's data
+
+        told = [] if self.findings is None else blocks_of(self.findings, self.verdict)
+        blocks = [
+            [self._headline()], self._facts(), *told, _table(self.stages, bool(self.symmetries)), self._reading(),
+            _problem(self.problem),
+        ]  # fmt: skip
         return "\n\n".join("\n".join(block) for block in blocks if block)
 
     def json(self) -> dict[str, Any]:
         """The report for programs, made of dicts, lists, strings and numbers."""
+        from mha_sym.audit.findings_text import findings_json
+
         return {
             "target": self.target,
             "verdict": self.verdict,
@@ -147,6 +186,7 @@ class CheckReport:
             "sizes": _draws(self.compared),
             "coincide": list(self.coincide),
             "conventions": {c.name: {"value": c.value, "said_by": c.said_by} for c in self.conventions},
+            **findings_json(self.findings),
             "stages": [_stage_json(one) for one in self.stages],
             "bounds": {
                 "unit_roundoff": roundoff(self.dtype), "rule": _RULE, "arithmetic": arithmetic(self.dtype).words,
@@ -154,6 +194,12 @@ class CheckReport:
             "notes": list(self.notes),
             "problem": None if self.problem is None else self.problem.one_line(),
         }
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook."""
+        from mha_sym.audit.findings_text import html_of
+
+        return html_of(self.text(), self.verdict, self.findings)
 
     def _headline(self) -> str:
         draws, cases = len(self.compared), len({one.case for one in self.compared})
@@ -236,12 +282,12 @@ def _stage_json(one: Compared) -> dict[str, Any]:
     }
 
 
-def _table(stages: Sequence[Compared]) -> list[str]:
+def _table(stages: Sequence[Compared], excused: bool = False) -> list[str]:
     head = ("case", "stage", "difference", "bound", "n", "where", "")
     rows = [
         (
             one.case, one.stage, f"{one.difference:.2e}", f"{one.bound.value:.2e}", str(one.bound.terms), one.place,
-            "ok" if one.ok else "WRONG",
+            "ok" if one.ok else "same function" if excused else "WRONG",
         )
         for one in stages
     ]  # fmt: skip

@@ -76,7 +76,7 @@ def nine_steps(
     agrees = all("y" not in one.wrong for one in evidence)
     view = _View(evidence, diagnosis, conventions)
     judged = [view.explained(n) or (view.agreeing(n) if agrees else view.unexplained(n)) for n in range(1, 9)]
-    return (*judged, _ninth(heads, heads_problem))
+    return (*judged, _ninth(heads, heads_problem, diagnosis))
 
 
 class _View:
@@ -100,7 +100,7 @@ class _View:
             return _step(n, "wrong", f"{self.by_step[n].name}: {self.by_step[n].words}")
         names = " or ".join(one.name for one in self.diagnosis.found)
         whole = not self.diagnosis.found[0].cases
-        detail = f"with {names} alone the output is reproduced to rounding, so nothing else is wrong here"
+        detail = f"{names} alone reproduces the output to rounding"
         if not whole:
             detail = "where a fault was found, it explains the output; the other ways of calling are not explained"
         return _step(n, "ok" if whole else HIDDEN, self._fact(n) + detail)
@@ -196,8 +196,8 @@ class _View:
         """Sizes and widths."""
         sizes = self.evidence[0].setting.sizes
         if n == 1:
-            said = "; ".join(f"{name}: {value}" for name, value in self.conventions.items())
-            return ", ".join(f"{name}={size}" for name, size in sizes.items()) + f"; {said}; "
+            told = [f"{name} {self.conventions[name]}" for name in ("heads", "bias") if name in self.conventions]
+            return "; ".join([", ".join(f"{name}={size}" for name, size in sizes.items()), *told]) + "; "
         if n == 2:
             found = self.evidence[0].found
             shapes = {name: found[name].shape for name in ("w_q", "w_k", "w_v", "w_o")}
@@ -230,11 +230,14 @@ def _follows(on: Evidence, stage: str) -> bool | None:
     return bool(np.abs(expected - s[stage]).max() <= 2 * wider * on.bounds[stage].value)
 
 
-def _ninth(heads: Sequence[HeadCheck], problem: str) -> Step:
+def _ninth(heads: Sequence[HeadCheck], problem: str, diagnosis: Diagnosis) -> Step:
     if problem:
         return _step(9, "wrong", problem)
     if not heads:
         wanted = "let the function take its weights as arguments, or a head_mask"
         return _step(9, HIDDEN, f"its weights cannot be changed from outside: {wanted}")
     detail = "; ".join(one.words for one in heads)
-    return _step(9, "ok" if all(one.ok for one in heads) else "wrong", detail)
+    ok = all(one.ok for one in heads)
+    if not ok and diagnosis.found:
+        detail += f"; as {diagnosis.found[0].name} makes it"
+    return _step(9, "ok" if ok else "wrong", detail)

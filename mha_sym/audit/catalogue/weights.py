@@ -55,12 +55,12 @@ def _exchanged(order: str) -> Slot:
     """Q, K, V taken from the places of ``order``: ``kqv`` gives the queries the keys' weights, and so on."""
 
     def before(at: Site) -> Site:
-        given, parts = at.w.items(), dict[str, Expr]()
+        given, parts = at.w.items(), dict[str, Expr | None]()
         for mine, theirs in zip("qkv", order, strict=True):
             for kind in ("w_", "b_"):
-                if kind + theirs in given or kind + mine in given:
-                    parts[kind + mine] = _as_mine(at.d, given[kind + theirs], kind + theirs, kind + mine)
-        return replace(at, w=replace(at.w, **parts))
+                value = given.get(kind + theirs)  # a bias that is not there is not there for another either
+                parts[kind + mine] = None if value is None else _as_mine(at.d, value, kind + theirs, kind + mine)
+        return replace(at, w=replace(at.w, **parts))  # type: ignore[arg-type]
 
     return before
 
@@ -231,7 +231,7 @@ FAULTS: tuple[Fault, ...] = (
         name="features_permuted_inside_heads",
         words="The features of queries and keys are in another order inside each head, the same for both.",
         symptom="None: the scores are the same.", mend="nothing to mend", step=4, stage="q",
-        edits={"heads": _basis}, theorem="query_key_basis_leaves_scores_unchanged", family=_FAMILY,
+        edits={"heads": _basis}, theorem="feature_order_inside_heads_is_free", family=_FAMILY,
     ),
 )  # fmt: skip
 

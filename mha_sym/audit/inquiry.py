@@ -1,0 +1,87 @@
+"""From runs of an implementation to what is told of it: diagnosis, nine steps, probes.
+
+Defines `Findings` and `inquire`, the one place that decides what is looked into.  Whether an implementation agrees is
+decided before, by the comparison of stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mha_sym.audit.diagnose import Diagnosis, More, diagnose, effects, shown_symmetries
+from mha_sym.audit.evidence import Evidence
+from mha_sym.audit.heads import HeadCheck, check_heads, locate_head_mask
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.probes import Probe, run_probes
+from mha_sym.audit.report import Convention
+from mha_sym.audit.steps import Step, nine_steps
+from mha_sym.errors import Problem
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an audit found besides the comparison of stages.
+
+    Attributes:
+        diagnosis: the faults that reproduce the output, and the symmetries that explain stages.
+        steps: the nine steps of the audit.
+        probes: what the probes that need no oracle showed; they are made only where something is wrong.
+        head_mask: the locations at which a head mask may act; None if the implementation takes none.
+    """
+
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    steps: tuple[Step, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    head_mask: tuple[str, ...] | None = None
+
+
+def inquire(
+    evidence: Sequence[Evidence], conventions: Sequence[Convention] = (), impl: Implementation | None = None,
+    more: More | None = None, pairs: bool = True,
+) -> Findings:  # fmt: skip
+    """Look into what runs of an implementation gave.
+
+    Args:
+        evidence: the runs.
+        conventions: what is known of the implementation.
+        impl: the implementation, if it can be run again, which a dump cannot.
+        more: gives further runs.
+        pairs: whether pairs of faults are tried.
+    """
+    said = {one.name: one.value + (f" ({one.said_by})" if one.said_by else "") for one in conventions}
+    if not evidence:
+        return Findings(steps=nine_steps(evidence, Diagnosis(), (), said))
+    wrong = [one for one in evidence if one.wrong]
+    diagnosis = _diagnosis(evidence, more, pairs)
+    heads, trouble, located = _heads(impl, wrong[0] if wrong else evidence[0])
+    probes: tuple[Probe, ...] = ()
+    if any("y" in one.wrong for one in evidence) or (wrong and not diagnosis.symmetries):
+        probes = run_probes(impl, wrong[0], heads)
+    return Findings(diagnosis, nine_steps(evidence, diagnosis, heads, said, trouble), probes, located)
+
+
+def _diagnosis(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
+    if any("y" in one.wrong for one in evidence):
+        return diagnose(evidence, more, pairs)
+    telling = _telling(evidence)
+    return replace(Diagnosis(effects=effects(telling)), symmetries=shown_symmetries(evidence))
+
+
+def _telling(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Few runs that show most faults: the first, and the one in which most are possible."""
+    firsts = {one.case: one for one in reversed(evidence)}
+    most = max(firsts.values(), key=lambda one: len(one.forms.singles))
+    return [evidence[0]] if most is evidence[0] else [evidence[0], most]
+
+
+def _heads(impl: Implementation | None, on: Evidence) -> tuple[tuple[HeadCheck, ...], str, tuple[str, ...] | None]:
+    """What was found of single heads, what went wrong, and where a head mask acts."""
+    if impl is None:
+        return (), "", None
+    try:
+        located = locate_head_mask(impl, on) if "head_mask" in impl.arguments else None
+        return check_heads(impl, on), "", located
+    except Problem as problem:
+        return (), f"with other weights: {problem.one_line()}", None
+
