@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from mha_sym.axes import Axis, Index
+from mha_sym.axes import Axis, Index, Size
 from mha_sym.errors import DataProblem
 from mha_sym.render.size_text import at_sizes, size_text
 from mha_sym.render.svg_parts import Picture, element, folded, label, looks_of
@@ -44,13 +45,14 @@ class Field:
         return self.x + self.width / 2
 
 
-def trace_svg(steps: Sequence[Step], sizes: Sizes = None, title: str = "Axis trace") -> str:
+def trace_svg(steps: Sequence[Step], sizes: Sizes = None, title: str = "Axis trace", *, key: str = "") -> str:
     """The steps as one SVG element, which is a file and can stand in a page.
 
     Args:
         steps: from `mha_sym.trace`, at least one.
         sizes: numbers for symbolic sizes, by name; sizes that are not given stay symbols.
         title: what the picture is called, for those who see it and those who hear it.
+        key: tells it apart from an equal picture in the same page.
 
     Raises:
         DataProblem: if there is no step to draw.
@@ -65,12 +67,12 @@ def trace_svg(steps: Sequence[Step], sizes: Sizes = None, title: str = "Axis tra
     if not steps:
         raise DataProblem("a trace without steps cannot be drawn", where="trace_svg")
     names = (one.name for step in steps for whole in step.axes for one in whole.primitive())
-    picture = Picture(title, describe(steps, sizes), list(looks_of(names).items()))
+    picture = Picture(title, describe(steps, sizes), list(looks_of(names).items()), key)
     lines = folded(title, WIDTH - 2 * _MARGIN, 15, bold=True)
     y: float = 14
     for line in lines:
         y += 18
-        picture.add(label(line, _MARGIN, y - 8, 15, class_="bold"))
+        picture.add(label(line, _MARGIN, y - 8, 15, WIDTH - 2 * _MARGIN, class_="bold"))
     rows = _Rows(picture, steps, sizes, y + 12)
     for step in steps:
         rows.draw(step)
@@ -98,7 +100,13 @@ def axes_text(axes: Iterable[Axis], sizes: Sizes = None) -> str:
 
 
 def _size(one: Axis, sizes: Sizes) -> str:
-    return size_text(at_sizes(one.size, sizes))
+    return _size_text(one.size, tuple((sizes or {}).items()))
+
+
+@lru_cache(maxsize=1024)
+def _size_text(size: Size, sizes: tuple[tuple[str, int], ...]) -> str:
+    """The same few sizes stand in every row, and SymPy takes its time to write one."""
+    return size_text(at_sizes(size, dict(sizes)))
 
 
 def _head(step: Step) -> str:
@@ -120,7 +128,8 @@ def strip(picture: Picture, axes: Sequence[Axis], x: float, y: float, width: flo
         fields = [Field(part, one, x + n * unit, unit) for n, part in enumerate(parts)]
         for part in fields:
             picture.patch(part.axis.name, part.x, y, unit, _BOX, band=_BAND)
-            picture.add(_centred(part.axis.name, part.middle, y + 13, 12.5, unit, class_="bold"))
+            room = unit - 12 if one.blocks else unit
+            picture.add(_centred(part.axis.name, part.middle, y + 13, 12.5, room, class_="bold"))
         for part, sign in zip(fields[1:], _signs(one), strict=False):
             picture.add(label(sign, part.x, y + 13, 11, text_anchor="middle"))
         picture.add(_centred(_size(one, sizes), x + wide / 2, y + 26, 10.5, wide))

@@ -58,7 +58,12 @@ class _Run:
 
 
 def cells_svg(
-    paths: Sequence[Path], sizes: Mapping[str, int] | None = None, *, heads: str = "h", title: str = "Right and wrong"
+    paths: Sequence[Path],
+    sizes: Mapping[str, int] | None = None,
+    *,
+    heads: str = "h",
+    title: str = "Right and wrong",
+    key: str = "",
 ) -> str:
     """The paths side by side as one SVG element: after each step, the axes and every number in its cell.
 
@@ -67,6 +72,7 @@ def cells_svg(
         sizes: numbers for the symbolic sizes.
         heads: the axis of the right path that says to which head a number belongs.
         title: what the picture is called.
+        key: tells it apart from an equal picture in the same page.
 
     Raises:
         AxisProblem: if the paths end in different axes, or there is no axis ``heads``.
@@ -91,7 +97,7 @@ def cells_svg(
     count = int(owner.max()) + 1
     picture = Picture(
         title, _describe(runs, sizes or {}),
-        [*looks_of(names).items(), *((f"head {n}", _head_look(n)) for n in range(count))],
+        [*looks_of(names).items(), *((f"head {n}", _head_look(n)) for n in range(count))], key,
     )  # fmt: skip
     drawing = _Drawing(picture, runs, owner, heads, sizes or {})
     drawing.draw(title, count)
@@ -212,7 +218,7 @@ class _Drawing:
         """Everything, from the title to the legend."""
         self.y = 14
         for line in folded(title, self.width - 2 * _MARGIN, 15, bold=True):
-            self.picture.add(label(line, _MARGIN, self.y + 10, 15, class_="bold"))
+            self.picture.add(label(line, _MARGIN, self.y + 10, 15, self.width - 2 * _MARGIN, class_="bold"))
             self.y += 18
         self._each(self._heading)
         for row in range(max(len(run.steps) for run in self.runs)):

@@ -149,19 +149,20 @@ def folded(text: str, width: float, size: float, bold: bool = False) -> list[str
 class Picture:
     """A picture that is being drawn: what is on it, its title, and its description for those who do not see it.
 
-    Every name inside is made of ``id``, which follows from title and description, so that several pictures can stand
-    in one page; the style counts inside the picture only.
+    Every name inside is made of ``id``, which follows from title, description and ``key``, so that several pictures can
+    stand in one page, equal ones if they have different keys; the style counts inside the picture only.
     """
 
     title: str
     desc: str
     looks: Sequence[tuple[str, Look]]
+    key: str = ""
     parts: list[str] = field(default_factory=list)
 
     @property
     def id(self) -> str:
         """The name of the picture in a page."""
-        told = "\n".join([self.title, self.desc, *(name for name, _ in self.looks)])
+        told = "\n".join([self.title, self.desc, self.key, *(name for name, _ in self.looks)])
         return "mha-" + hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:10]
 
     def add(self, *parts: str) -> None:

@@ -74,7 +74,7 @@ def test_a_picture_needs_nothing_from_outside_and_runs_nothing() -> None:
 
 
 def test_pictures_in_one_page_do_not_share_names_or_styles() -> None:
-    one, two = trace_svg(STEPS, title="one"), trace_svg(STEPS, title="two")
+    one, two = trace_svg(STEPS), trace_svg(STEPS, key="again")
     names = [{e.get("id") for e in read(p).iter() if e.get("id")} for p in (one, two)]
     assert not names[0] & names[1]
     rules = re.findall(r"(?m)^(?!@media|\})(.*?)\{", read(one).find(f"{SVG}style").text or "")  # type: ignore[union-attr]
