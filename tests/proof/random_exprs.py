@@ -54,7 +54,7 @@ PI, RHO = Permutation("pi", H), Permutation("rho", T)
 Axes = tuple[Axis, ...]
 
 
-class _Names:
+class Names:
     """Names not used before, so that no two things have one name."""
 
     def __init__(self) -> None:
@@ -75,12 +75,12 @@ def axes_of(rng: Random) -> Axes:
     return tuple(own)
 
 
-def expression(rng: Random, over: Axes, nodes: int = 6, names: _Names | None = None) -> Expr:
+def expression(rng: Random, over: Axes, nodes: int = 6, names: Names | None = None) -> Expr:
     """A random expression over these axes, of about so many nodes."""
-    names = names or _Names()
+    names = names or Names()
     if nodes <= 1 or not over:
         return Input(names("x"), over)
-    kinds: list[Callable[[Random, Axes, int, _Names], Expr | None]] = [
+    kinds: list[Callable[[Random, Axes, int, Names], Expr | None]] = [
         _sum_of_two, _product_of_two, _scaled, _contraction, _contraction, _softmax, _softmax, _transposed, _split,
         _joined, _repeated, _family_sum, _stacked, _concatenated, _named, _permuted, _exponential, _reduced, _blocks,
     ]  # fmt: skip
@@ -90,12 +90,12 @@ def expression(rng: Random, over: Axes, nodes: int = 6, names: _Names | None = N
             return made
 
 
-def _sum_of_two(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _sum_of_two(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     left = expression(rng, over, nodes // 2, names)
     return Map("add", (left, expression(rng, _some(rng, over), nodes // 2, names)))
 
 
-def _product_of_two(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _product_of_two(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     left = expression(rng, over, nodes // 2, names)
     return Map("mul", (left, expression(rng, _some(rng, over), nodes // 2, names)))
 
@@ -104,12 +104,12 @@ def _some(rng: Random, over: Axes) -> Axes:
     return tuple(a for a in over if rng.random() < 0.6)
 
 
-def _scaled(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _scaled(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     number = rng.choice([sympy.Integer(2), sympy.Integer(-1), sympy.Rational(1, 3), 1 / sympy.sqrt(size_symbol("d_k"))])
     return Map("mul", (expression(rng, over, nodes - 1, names), Scalar(number)))
 
 
-def _contraction(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _contraction(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     extra = [a for a in PLAIN if a.name not in _inside(over)]
     summed = rng.sample(extra, min(len(extra), rng.randint(1, 2)))
     groups: list[list[Axis]] = [[] for _ in range(rng.randint(2, 3))]
@@ -130,7 +130,7 @@ def _inside(over: Axes) -> set[str]:
     return {a.name for a in over} | {f.name for a in over for f in a.primitive()}
 
 
-def _softmax(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _softmax(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     keep: Expr | None = None
     if rng.random() < 0.5:
         keep = Input(names("keep"), _some(rng, over), "mask", True)
@@ -140,26 +140,26 @@ def _softmax(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
     return Softmax(expression(rng, over, nodes - 1, names), (rng.choice(over),), keep)
 
 
-def _transposed(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _transposed(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     order = rng.sample(over, len(over))
     return Transpose(expression(rng, tuple(order), nodes - 1, names), over)
 
 
-def _split(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _split(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     for n in range(len(over) - 1):
         if over[n : n + 2] == (H, K):
             return Split(expression(rng, (*over[:n], HK, *over[n + 2 :]), nodes - 1, names), HK)
     return None
 
 
-def _joined(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _joined(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     if HK not in over:
         return None
     n = over.index(HK)
     return Join(expression(rng, (*over[:n], H, K, *over[n + 1 :]), nodes - 1, names), (H, K))
 
 
-def _repeated(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _repeated(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     return Repeat(expression(rng, _some(rng, over), nodes - 1, names), over)
 
 
@@ -167,7 +167,7 @@ def _without(over: Axes, one: Axis) -> Axes:
     return tuple(a for a in over if a != one)
 
 
-def _family_sum(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _family_sum(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     if {"h", "(h k)"} & _inside(over):
         return None
     r = Index(names("r"), H)
@@ -177,7 +177,7 @@ def _family_sum(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | No
     return Total(parts[0] if len(parts) == 1 else Map("mul", tuple(parts)), r)
 
 
-def _stacked(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _stacked(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     if over[0] != H:
         return None
     r = Index(names("r"), H)
@@ -187,7 +187,7 @@ def _stacked(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
     return Stack(body if body.axes == over[1:] else Transpose(body, over[1:]), r)
 
 
-def _concatenated(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _concatenated(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     if HK not in over:
         return None
     r, n = Index(names("r"), H), over.index(HK)
@@ -195,22 +195,22 @@ def _concatenated(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | 
     return Concat(Select(expression(rng, inner, nodes - 2, names), H, r), r, K)
 
 
-def _named(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr:
+def _named(rng: Random, over: Axes, nodes: int, names: Names) -> Expr:
     return Named(expression(rng, over, nodes - 1, names), names("N"))
 
 
-def _permuted(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _permuted(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     perm = rng.choice([PI, RHO, PI.inverse()])
     return Permute(expression(rng, over, nodes - 1, names), perm) if perm.axis in over else None
 
 
-def _exponential(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _exponential(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     if rng.random() < 0.6:
         return None
     return Map("exp", (expression(rng, over, nodes - 1, names),))
 
 
-def _reduced(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _reduced(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     extra = [a for a in PLAIN if a.name not in _inside(over)]
     one = rng.choice(extra)
     inner = [*over, one]
@@ -219,7 +219,7 @@ def _reduced(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
     return made if made.axes == over else Transpose(made, over)
 
 
-def _blocks(rng: Random, over: Axes, nodes: int, names: _Names) -> Expr | None:
+def _blocks(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     if PARTS not in over:
         return None
     args = [expression(rng, tuple(p if a == PARTS else a for a in over), nodes // 2, names) for p in PARTS.blocks]
@@ -273,7 +273,7 @@ class Rewriter:
     """Correct rewrites by name; each gives an expression with the same axes and values, or None."""
 
     rng: Random
-    names: _Names
+    names: Names
 
     def apply(self, expr: Expr, times: int) -> tuple[Expr, list[str]]:
         """Some rewrites at random places, and what they were."""
@@ -498,17 +498,17 @@ def _is_keep(expr: Expr, path: Sequence[tuple[str, int]]) -> bool:
     return any(name == "keep" for name, _ in path)
 
 
-def rewritten(rng: Random, expr: Expr, times: int, names: _Names | None = None) -> tuple[Expr, list[str]]:
+def rewritten(rng: Random, expr: Expr, times: int, names: Names | None = None) -> tuple[Expr, list[str]]:
     """An expression with the same value, and the names of the rewrites that led to it."""
-    return Rewriter(rng, names or _Names()).apply(expr, times)
+    return Rewriter(rng, names or Names()).apply(expr, times)
 
 
 # ---------------------------------------------------------------- wrong edits
 
 
-def edited(rng: Random, expr: Expr, names: _Names | None = None) -> tuple[Expr, str] | None:
+def edited(rng: Random, expr: Expr, names: Names | None = None) -> tuple[Expr, str] | None:
     """An expression with the same axes and one thing wrong, and what; None if nothing fits the place drawn."""
-    names = names or _Names()
+    names = names or Names()
     path = rng.choice(paths(expr))
     node = at(expr, path)
     name, edit = rng.choice(EDITS)
@@ -523,7 +523,7 @@ def edited(rng: Random, expr: Expr, names: _Names | None = None) -> tuple[Expr, 
         return None
 
 
-def _axes_swapped(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _axes_swapped(rng: Random, e: Expr, names: Names) -> Expr | None:
     """Two axes of one size exchanged."""
     other = axis("spare", "T" if T in e.axes else "h")
     for one, two in ((T, U), (H, G)):
@@ -532,47 +532,47 @@ def _axes_swapped(rng: Random, e: Expr, names: _Names) -> Expr | None:
     return None
 
 
-def _factor_dropped(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _factor_dropped(rng: Random, e: Expr, names: Names) -> Expr | None:
     if isinstance(e, Map) and len(e.args) > 1:
         kept = rng.choice(e.args)
         return kept if set(kept.axes) == set(e.axes) else Repeat(kept, e.axes)
     return None
 
 
-def _bigger(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _bigger(rng: Random, e: Expr, names: Names) -> Expr | None:
     return Map("mul", (e, Scalar(rng.choice([sympy.Integer(2), sympy.sqrt(size_symbol("h")), -sympy.Integer(1)]))))
 
 
-def _added(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _added(rng: Random, e: Expr, names: Names) -> Expr | None:
     return Map("add", (e, Input(names("extra"), _some(rng, e.axes))))
 
 
-def _mask_moved(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _mask_moved(rng: Random, e: Expr, names: Names) -> Expr | None:
     if not isinstance(e, Compare):
         return None
     return rng.choice([replace(e, offset=e.offset + 1), replace(e, op="ge" if e.op == "le" else "le")])
 
 
-def _mask_forgotten(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _mask_forgotten(rng: Random, e: Expr, names: Names) -> Expr | None:
     return replace(e, keep=None) if isinstance(e, Softmax) else None
 
 
-def _inverted(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _inverted(rng: Random, e: Expr, names: Names) -> Expr | None:
     return Permute(e.arg, e.perm.inverse()) if isinstance(e, Permute) else None
 
 
-def _permuted_once(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _permuted_once(rng: Random, e: Expr, names: Names) -> Expr | None:
     perm = rng.choice([PI, RHO])
     return Permute(e, perm) if perm.axis in e.axes else None
 
 
-def _other_axis(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _other_axis(rng: Random, e: Expr, names: Names) -> Expr | None:
     if isinstance(e, Softmax):
         return replace(e, over=(rng.choice(e.axes),))
     return None
 
 
-def _interleaved(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _interleaved(rng: Random, e: Expr, names: Names) -> Expr | None:
     """Factors of a product axis read in the wrong order."""
     if isinstance(e, Split) and e.axis_ == HK:
         return Reshape(e.arg, tuple(p for a in e.arg.axes for p in ((K, H) if a == HK else (a,))))
@@ -582,33 +582,33 @@ def _interleaved(rng: Random, e: Expr, names: _Names) -> Expr | None:
     return None
 
 
-def _raw(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _raw(rng: Random, e: Expr, names: Names) -> Expr | None:
     """A transpose done as a reshape."""
     if isinstance(e, Transpose) and e.order != e.arg.axes and not any(a.blocks for a in e.axes):
         return Reshape(e.arg, e.order)
     return None
 
 
-def _other_input(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _other_input(rng: Random, e: Expr, names: Names) -> Expr | None:
     return Input(names("other"), e.over, e.role, e.boolean) if isinstance(e, Input) else None
 
 
-def _always_first(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _always_first(rng: Random, e: Expr, names: Names) -> Expr | None:
     return replace(e, at=0) if isinstance(e, Select) and isinstance(e.at, Index) else None
 
 
-def _not_summed(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _not_summed(rng: Random, e: Expr, names: Names) -> Expr | None:
     """The maximum, or the first entry, in place of the sum."""
     if isinstance(e, Reduce) and e.op == "sum" and len(e.over) == 1:
         return rng.choice([replace(e, op="max"), Select(e.arg, e.over[0], 0)])
     return None
 
 
-def _negated_exponent(rng: Random, e: Expr, names: _Names) -> Expr | None:
+def _negated_exponent(rng: Random, e: Expr, names: Names) -> Expr | None:
     return Map("exp", (Map("neg", e.args),)) if isinstance(e, Map) and e.op == "exp" else None
 
 
-EDITS: list[tuple[str, Callable[[Random, Expr, _Names], Expr | None]]] = [
+EDITS: list[tuple[str, Callable[[Random, Expr, Names], Expr | None]]] = [
     (edit.__name__.strip("_"), edit)
     for edit in (
         _axes_swapped, _factor_dropped, _bigger, _added, _mask_moved, _mask_forgotten, _inverted, _permuted_once,
