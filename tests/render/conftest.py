@@ -36,6 +36,7 @@ from mha_sym.proof.terms import (
     Var,
 )
 from mha_sym.proof.theorem import Report
+from mha_sym.render.derivation import Derivation, derivation
 
 #: far apart, and none of them 1
 SIZES = {"B": 8, "T": 4, "S": 5, "d_model": 2, "h": 3, "d_k": 6, "d_v": 7, "n": 3, "p": 2, "q": 3, "e": 5, "d": 10}
@@ -177,3 +178,9 @@ def proved() -> Callable[[str], Report]:
 def report(request: pytest.FixtureRequest, proved: Callable[[str], Report]) -> Report:
     """Every theorem in turn."""
     return proved(request.param)
+
+
+@pytest.fixture(scope="session")
+def shown(report: Report) -> Derivation:
+    """The derivation of every theorem in turn."""
+    return derivation(report)

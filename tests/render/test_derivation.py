@@ -25,7 +25,7 @@ from mha_sym.library import theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Counterexample, Outcome, Report, Theorem, Verdict
 from mha_sym.render.breaks import plain
-from mha_sym.render.derivation import FORMATS, derivation, derive
+from mha_sym.render.derivation import FORMATS, Derivation, derivation, derive
 from mha_sym.render.scripts import Unicode
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -179,9 +179,10 @@ def test_tensors_of_one_name_are_told_apart_in_the_order_of_reading(proved: Call
 # ---------------------------------------------------------------- every theorem
 
 
-def test_every_line_of_every_theorem_has_the_value_of_the_line_before(report: Report, values: type) -> None:
+def test_every_line_of_every_theorem_has_the_value_of_the_line_before(
+    report: Report, shown: Derivation, values: type
+) -> None:
     """By plain loops over positions, at sizes far apart, on random numbers; nothing of the prover is used."""
-    shown = derivation(report)
     for outcome, claim in zip(report.claims, shown.claims, strict=True):
         for proof in claim.proofs:
             pool = values(outcome.context)
@@ -192,8 +193,7 @@ def test_every_line_of_every_theorem_has_the_value_of_the_line_before(report: Re
                     assert math.isclose(value, found[0], rel_tol=1e-9, abs_tol=1e-9), where
 
 
-def test_no_line_looks_like_the_line_before(report: Report) -> None:
-    shown = derivation(report)
+def test_no_line_looks_like_the_line_before(shown: Derivation) -> None:
     note = Unicode(shown.vocabulary.names, shown.vocabulary.letters_for)
     for claim in shown.claims:
         for proof in claim.proofs:
@@ -201,8 +201,7 @@ def test_no_line_looks_like_the_line_before(report: Report) -> None:
             assert len(texts) == 2 or all(one != two for one, two in pairwise(texts)), claim.name
 
 
-def test_every_name_in_a_derivation_is_explained(report: Report) -> None:
-    shown = derivation(report)
+def test_every_name_in_a_derivation_is_explained(shown: Derivation) -> None:
     explained = {one.entry.name for one in shown.vocabulary.given}
     explained |= {one.entry.name for one in shown.vocabulary.defined}
     explained |= {one.entry.name for claim in shown.claims for one in claim.defined}
@@ -210,9 +209,9 @@ def test_every_name_in_a_derivation_is_explained(report: Report) -> None:
     assert set(shown.vocabulary.names) <= explained
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_every_theorem_in_every_format(report: Report, format: str) -> None:
-    text = derive(report, format)
+@pytest.mark.parametrize("format", ["unicode", "latex", "markdown"])
+def test_every_theorem_in_every_format(report: Report, shown: Derivation, format: str) -> None:
+    text = FORMATS[format](shown)
     assert text.endswith("\n")
     assert not re.search("[\ue000-\uf8ff]", text)
     bare = re.sub(r"[\\_]|allowbreak|\{\}", "", text)
@@ -225,8 +224,8 @@ PDFLATEX = shutil.which("pdflatex")
 
 
 @pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not installed")
-def test_every_document_compiles_and_nothing_sticks_out(report: Report, tmp_path: Path) -> None:
-    compiled(derive(report, "latex"), tmp_path)
+def test_every_document_compiles_and_nothing_sticks_out(shown: Derivation, tmp_path: Path) -> None:
+    compiled(FORMATS["latex"](shown), tmp_path)
 
 
 @pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not installed")
@@ -240,7 +239,7 @@ def test_documents_do_without_packages_that_are_not_there(missing: str, tmp_path
 def compiled(text: str, where: Path) -> None:
     """Compile once: there is nothing that a second run would know better."""
     (where / "document.tex").write_text(text, encoding="utf-8")
-    line = [str(PDFLATEX), "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
+    line = [str(PDFLATEX), "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
     run = subprocess.run(line, cwd=where, capture_output=True, check=False, timeout=120)
     log = (where / "document.log").read_text(encoding="utf-8", errors="replace")
     assert run.returncode == 0, log[-2000:]
@@ -260,8 +259,8 @@ def test_all_theorems_are_written_in_three_seconds(proved: Callable[[str], Repor
 # ---------------------------------------------------------------- Markdown that survives Markdown
 
 
-def test_formulas_in_markdown_hold_nothing_that_markdown_reads(report: Report) -> None:
-    text = derive(report, "markdown")
+def test_formulas_in_markdown_hold_nothing_that_markdown_reads(shown: Derivation) -> None:
+    text = FORMATS["markdown"](shown)
     displays = re.findall(r"^\$\$\n(.*?)\n\$\$$", text, re.DOTALL | re.MULTILINE)
     rest = re.sub(r"^\$\$\n.*?\n\$\$$", "", text, flags=re.DOTALL | re.MULTILINE)
     inline = re.findall(r"(?<!\\)\$([^$\n]+)(?<!\\)\$", rest)

@@ -161,7 +161,7 @@ def small_terms() -> list[Term]:
         a, b, Entry("A", (r, At(0))), number(2), MINUS, number(-2), number(Fraction(1, 2)), number(1), Size("d_k"),
         Size("d_k", -HALF), Size("d_k", HALF), Cmp("le", r, t), Cmp("le", t, r), Cmp("eq", r, t, 1),
     ]  # fmt: skip
-    return [*atoms, *_combined(atoms, 60), *_combined([*atoms, *_combined(atoms, 25)], 60)]
+    return [*atoms, *_combined(atoms, 50), *_combined([*atoms, *_combined(atoms, 20)], 50)]
 
 
 def _combined(terms: list[Term], some: int) -> list[Term]:
