@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from mha_sym.proof.meaning import Meaning, domain, goals, positions
 from mha_sym.proof.terms import Entry, Index, Term
 from mha_sym.proof.theorem import Counterexample, Outcome, Report, Verdict
 from mha_sym.render.breaks import plain
+from mha_sym.render.changes import changed
+from mha_sym.render.float_check import digits
 from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
 from mha_sym.render.report_json import scope
 from mha_sym.render.scripts import Unicode
@@ -37,12 +40,16 @@ NUMBERS = 16
 
 @dataclass(frozen=True)
 class Step:
-    """One line: the term, why it equals the line before, by which rule, and the tensor opened or the claim used."""
+    """One line: the term, why it equals the line before, by which rule, and the tensor opened or the claim used.
+
+    ``changed`` are the places in the term that the line before has not (see `mha_sym.render.changes`).
+    """
 
     term: Term
     reason: str = ""
     rule: str = ""
     subject: str = ""
+    changed: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,8 @@ class ClaimPart:
     """A claim: its statement for all ``variables``, its proofs, and how many others go in the same way.
 
     ``moves`` is the way of the left side's entry, where nothing happens but axes being rearranged; ``defined`` are
-    the definitions that belong here, if there are too many for one table.
+    the definitions that belong here, if there are too many for one table; ``digits`` is to how many digits both sides
+    agreed in floating point at the sizes ``rechecked``.
     """
 
     number: int
@@ -84,6 +92,7 @@ class ClaimPart:
     counterexample: Counterexample | None = None
     rechecked: tuple[dict[str, int], ...] = ()
     defined: tuple[DefinedRow, ...] = ()
+    digits: int | None = None
 
 
 @dataclass(frozen=True)
@@ -232,8 +241,15 @@ def _claim(number: int, outcome: Outcome, stated: Sequence[Goal]) -> ClaimPart:
         variables=tuple(v.name for v in goal.variables), proofs=tuple(map(_proof, readings)),
         alike=len(certificates) - len(shown), moves=tuple(_moves(claim.left)) if trivial else (),
         conditions=tuple(Condition(tidy(c.term), c.assumed) for r in readings for c in r.conditions),
-        counterexample=outcome.counterexample, rechecked=outcome.rechecked,
+        counterexample=outcome.counterexample, rechecked=outcome.rechecked, digits=_digits(outcome),
     )  # fmt: skip
+
+
+def _digits(outcome: Outcome) -> int | None:
+    """To how many digits the sides of a claim agree in floating point, at all sizes at which it was checked again."""
+    found = [digits(outcome.claim, sizes, seed) for seed, sizes in enumerate(outcome.rechecked)]
+    known = [one for one in found if one is not None]
+    return min(known) if known and len(known) == len(found) else None
 
 
 def _proof(reading: Reading) -> Proof:
@@ -245,13 +261,19 @@ def _proof(reading: Reading) -> Proof:
 
 
 def _told_apart(claim: ClaimPart, notation: Unicode) -> ClaimPart:
-    """The claim without lines that look like the line before them."""
+    """The claim without lines that look like the line before them; each line knows what it changed."""
     proofs = []
     for proof in claim.proofs:
         texts = [plain(notation.term(step.term)) for step in proof.steps]
         kept = [s for n, s in enumerate(proof.steps) if n < 2 or texts[n] != texts[n - 1] or n == len(texts) - 1]
-        proofs.append(replace(proof, steps=tuple(kept)))
+        proofs.append(replace(proof, steps=tuple(_compared(kept))))
     return replace(claim, proofs=tuple(proofs))
+
+
+def _compared(steps: Sequence[Step]) -> Iterator[Step]:
+    yield from steps[:1]
+    for before, step in pairwise(steps):
+        yield replace(step, changed=changed(before.term, step.term))
 
 
 def _terms(claims: Iterable[ClaimPart]) -> Iterator[Term]:

@@ -1,6 +1,7 @@
 """How much room a formula in LaTeX needs, about: enough to choose between a fraction and a product.
 
-Defines `latex_width`, in widths of the letter M.  It knows the commands that `mha_sym.render.scripts` writes.
+Defines `latex_width`, in widths of the letter M, and the marks `BEGIN` and `END`.  It knows the commands that
+`mha_sym.render.scripts` writes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ SIGNS = {
 }  # fmt: skip
 LETTER, SCRIPT = 0.54, 0.72
 
+#: around what a step changed; they have no width, and mean nothing in Unicode
+BEGIN, END = "\ue030", "\ue031"
+
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.")
 
 
@@ -31,7 +35,7 @@ def latex_width(text: str) -> float:
         >>> round(latex_width(r"\frac{a}{b + c}"), 1), round(latex_width("x_{r}"), 2)
         (2.5, 0.93)
     """
-    return _width(iter(_TOKEN.findall(plain(text))))
+    return _width(iter(_TOKEN.findall(plain(text).replace(BEGIN, "").replace(END, ""))))
 
 
 def _width(tokens: Iterator[str]) -> float:

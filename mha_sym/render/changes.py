@@ -1,0 +1,119 @@
+"""What a step changed: the places at which a line differs from the line before it.
+
+Defines `changed`, which compares two terms, and `marked`, which makes the objects at some places of a term its own, so
+that a writer can tell them from equal ones elsewhere.  How a change is shown is decided by the renderers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+
+from mha_sym.proof.terms import (
+    Add,
+    Apply,
+    Bind,
+    Mul,
+    Term,
+    at_path,
+    children,
+    domain_key,
+    flat_args,
+    key,
+    put_path,
+    subst,
+)
+
+Path = tuple[int, ...]
+
+
+def changed(before: Term, after: Term) -> tuple[Path, ...]:
+    """Paths into ``after`` of the smallest parts that are new; the empty path alone if all of it is.
+
+    Factors and addends are compared whatever their order, and positions that are bound whatever their name.
+
+    Example:
+        >>> from mha_sym.proof.terms import Entry
+        >>> a, b, c = (Entry(name, ()) for name in "abc")
+        >>> changed(Mul((a, b)), Mul((a, c)))
+        ((1,),)
+        >>> changed(a, b), changed(Add((a, b)), Add((b, a)))
+        (((),), ())
+    """
+    if key(before) == key(after):
+        return ()
+    match before, after:
+        case Bind(op, var, body), Bind(other, new, inner) if op == other and _alike(before, after):
+            return _below(0, changed(subst(body, {var.name: new}) if var.name != new.name else body, inner))
+        case Apply(name, arg), Apply(other, inner) if name == other:
+            return _below(0, changed(arg, inner))
+        case _, Add() | Mul():
+            return _among(flat_args(before) if type(before) is type(after) else (before,), after)
+        case _:
+            return ((),)
+
+
+def _alike(before: Bind, after: Bind) -> bool:
+    """Whether both bind a position of the same axis."""
+    return domain_key(before.var.domain) == domain_key(after.var.domain)
+
+
+def _below(child: int, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Places inside a child; if all of the child is new, so is what holds it and nothing else."""
+    return ((),) if list(paths) == [()] else tuple((child, *path) for path in paths)
+
+
+def _among(old: Sequence[Term], after: Term) -> tuple[Path, ...]:
+    """The factors or addends of ``after`` that are not among the old ones, or what is new in them."""
+    known = Counter(map(key, old))
+    new: list[tuple[Path, Term]] = []
+    for path, arg in _flat(after, type(after)):
+        if known[key(arg)]:
+            known[key(arg)] -= 1
+        else:
+            new.append((path, arg))
+    gone = [arg for arg in old if known[key(arg)] > 0 and not known.subtract([key(arg)])]
+    if not new or len(new) == len(tuple(_flat(after, type(after)))) != len(gone):
+        return ((),)
+    if len(gone) != len(new):
+        return tuple(path for path, _ in new)
+    found = [(path, changed(was, arg)) for was, (path, arg) in zip(gone, new, strict=True)]
+    paths = tuple((*path, *inner) for path, inside in found for inner in inside)
+    whole = all(list(inside) == [()] for _, inside in found)
+    return ((),) if whole and len(new) == len(tuple(_flat(after, type(after)))) else paths
+
+
+def _flat(term: Term, kind: type[Term], path: Path = ()) -> Iterator[tuple[Path, Term]]:
+    """Factors or addends with their places, nested ones opened."""
+    if not isinstance(term, kind):
+        yield path, term
+        return
+    for n, child in enumerate(children(term)):
+        yield from _flat(child, kind, (*path, n))
+
+
+def marked(term: Term, paths: Sequence[Path]) -> tuple[Term, frozenset[int]]:
+    """The same term, and the ids of the objects at the places, which stand nowhere else in it.
+
+    An inverse is marked by what stands below its line, since that is what is written.
+
+    Example:
+        >>> from mha_sym.proof.terms import Entry
+        >>> a = Entry("a", ())
+        >>> found, ids = marked(Mul((a, a)), [(1,)])
+        >>> [id(arg) in ids for arg in found.args]
+        [False, True]
+    """
+    places = []
+    for path in paths:
+        place = at_path(term, path)
+        while isinstance(place, Apply) and place.name == "inv":
+            path, place = (*path, 0), place.arg
+        term = put_path(term, path, _copy(place))
+        places.append(path)
+    return term, frozenset(id(at_path(term, path)) for path in places)
+
+
+def _copy(term: Term) -> Term:
+    return type(term)(*(getattr(term, one.name) for one in fields(term)))

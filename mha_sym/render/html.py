@@ -1,0 +1,248 @@
+"""A derivation as a web page that needs nothing else: no script, no network, no font of its own.
+
+Defines `html_page`, a whole page, and `html_fragment`, the same without its frame, for a notebook.  A claim is one line
+that says what equals what and why; it opens into its chain.  The text is well-formed XML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mha_sym.proof.cards import CARDS
+from mha_sym.proof.theorem import Verdict
+from mha_sym.render import sentences
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
+from mha_sym.render.html_math import Writer
+from mha_sym.render.html_style import style
+from mha_sym.render.svg_parts import escaped
+from mha_sym.render.vocabulary import DefinedRow, Vocabulary
+
+#: so many definitions stand open on a page; more are folded
+OPEN = 6
+#: so many reasons stand beside the line of a claim; the others are in its chain
+REASONS = 4
+
+#: what a page may load: nothing; scripts are refused too
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a page is part of: where the index is, the pages of other theorems, and those that belong to this one."""
+
+    home: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
+    related: tuple[tuple[str, str], ...] = ()
+
+
+ALONE = Surroundings()
+
+
+def html_page(found: Derivation, around: Surroundings = ALONE) -> str:
+    """The whole page."""
+    body = html_fragment(found, around)
+    nav = f'<nav><a href="{escaped(around.home)}">All theorems</a></nav>\n' if around.home else ""
+    return page(found.title, f"{nav}<main>\n{body}</main>\n")
+
+
+def page(title: str, body: str) -> str:
+    """A page with a title around something; also for pages that are no derivation.
+
+    Example:
+        >>> page("A & B", "<p>C</p>").splitlines()[1]
+        '<html lang="en" xmlns="http://www.w3.org/1999/xhtml">'
+    """
+    return (
+        '<!DOCTYPE html>\n<html lang="en" xmlns="http://www.w3.org/1999/xhtml">\n<head>\n<meta charset="utf-8"/>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>\n'
+        '<meta name="color-scheme" content="light dark"/>\n<link rel="icon" href="data:,"/>\n'
+        f"<title>{escaped(title)}</title>\n<style>{style()}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+
+
+def html_fragment(found: Derivation, around: Surroundings = ALONE) -> str:
+    """What stands on the page, without its frame."""
+    links = {name: page for name, page in around.links.items() if name != found.name}
+    return "\n".join(_Page(found, around, Writer(found.vocabulary, links)).lines()) + "\n"
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Writes one page."""
+
+    found: Derivation
+    around: Surroundings
+    writer: Writer
+
+    def lines(self) -> Iterator[str]:
+        found, prose = self.found, self.writer.prose
+        yield f"<h1>{prose(found.title)}</h1>"
+        proved = found.verdict is Verdict.PROVED
+        yield f'<p class="verdict {"good" if proved else "alarm"}">{prose(sentences.verdict(found))}</p>'
+        yield from [] if proved else self._known()
+        yield f'<div class="statement"><p><strong>Theorem</strong> (<code>{escaped(found.name)}</code>). '
+        yield f"{prose(found.words)}</p></div>"
+        if found.source:
+            yield f'<p class="faint">Source: {prose(sentences.ended(found.source))}</p>'
+        yield from self._related()
+        yield from ("<h2>Assumptions</h2>", *_list(self._assumptions()))
+        yield from ("<h2>Notation</h2>", *self._signs(found.vocabulary))
+        yield from ("<h2>Stage by stage</h2>", *self._claims())
+        if found.controls:
+            yield from ("<h2>What is false</h2>", f"<p>{prose(sentences.controls(found))}</p>")
+            yield from ('<ul class="controls">', *map(self._control, found.controls), "</ul>")
+        yield from ("<h2>What was checked</h2>", *_list(self._checks()))
+
+    # ------------------------------------------------------------ head and end
+
+    def _known(self) -> Iterator[str]:
+        """What is known of a theorem that is not proved, claim by claim."""
+        lines = [
+            f'<a href="#claim-{one.number}">Claim {one.number}</a>: {self.writer.prose(sentences.undecided(one))}'
+            for one in self.found.claims if one.verdict is not Verdict.PROVED
+        ]  # fmt: skip
+        yield from _list(lines, "alarm")
+
+    def _related(self) -> Iterator[str]:
+        if self.around.related:
+            items = (f"{self.writer.link(name)}: {self.writer.prose(why)}" for name, why in self.around.related)
+            yield from ('<p class="faint">See also:</p>', *_list(items))
+
+    def _assumptions(self) -> Iterator[str]:
+        yield self.writer.prose(sentences.sizes(self.found))
+        for words, positive in self.found.assumptions:
+            formula = f": {self.writer.positive(positive)}" if positive is not None else ""
+            yield f"{self.writer.prose(words[:1].upper() + words[1:])}{formula}."
+
+    def _signs(self, words: Vocabulary) -> Iterator[str]:
+        rows = list(self._sign_rows(words))
+        if rows:
+            yield '<table class="signs"><thead><tr><th>Sign</th><th>Range or shape</th><th>Meaning</th></tr></thead>'
+            yield "<tbody>"
+            yield from (f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+            yield "</tbody></table>"
+        if words.defined:
+            several = f"{len(words.defined)} definitions"
+            yield f"<details{_open(len(words.defined) <= OPEN)}><summary>{several}</summary>"
+            yield from ('<ul class="rows">', *map(self._definition, words.defined), "</ul></details>")
+        if any(claim.defined for claim in self.found.claims):
+            yield f"<p>{sentences.DEFINED_BELOW}</p>"
+
+    def _sign_rows(self, words: Vocabulary) -> Iterator[tuple[str, str, str]]:
+        sign, note = self.writer.sign, self.writer.notation
+        for letter in words.letters:
+            names = [note.letter(name) for name in letter.letters]
+            what = escaped(letter.words)
+            if letter.made_of is not None:
+                what = sign(f"{names[0]} = {note.index(letter.made_of)}")
+            yield sign(",".join(names)), sign(rf"0 \le {names[0]} < {note.term(letter.size)}"), what
+        for one in words.bijections:
+            image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{note.term(one.size)}-1\}}"
+            yield sign(image), sign(last), escaped(one.words)
+        if words.brackets:
+            yield sign(r"[\dots]"), sign(r"0\text{ or }1"), "1 if what stands in the bracket holds, else 0"
+        for given in words.given:
+            shape = sign(r" \times ".join(map(note.term, given.shape))) if given.shape else "one number"
+            what = escaped(given.words)
+            if given.values is not None:
+                what += f" <code>{escaped(sentences.nested(given.values))}</code>"
+            yield sign(note.term(given.entry)), shape, what
+
+    def _definition(self, defined: DefinedRow) -> str:
+        formula = self.writer.equation(defined.entry, defined.body)
+        return f'<li>{formula}<span class="why">{self.writer.prose(defined.words)}</span></li>'
+
+    def _checks(self) -> Iterator[str]:
+        yield from map(self.writer.prose, sentences.checks(self.found, laws=False))
+        if self.found.laws:
+            cards = [CARDS[name] for name in self.found.laws]
+            laws = ", ".join(f"{escaped(one.reason)} ({self.writer.sign(one.law)})" for one in cards)
+            yield f"Laws used, besides definitions and claims: {laws}."
+
+    def _control(self, control: ControlPart) -> str:
+        words, witness = self.writer.prose(control.words), self.writer.prose(sentences.witness(control))
+        alarm = "" if control.verdict is Verdict.REFUTED else ' class="alarm"'
+        return f"<li><p><code>{escaped(control.name)}</code>: {words}</p><p{alarm}>{witness}</p></li>"
+
+    # ------------------------------------------------------------ claims
+
+    def _claims(self) -> Iterator[str]:
+        yield (
+            "<p>Each line says what equals what, and why; it opens into the steps, entry by entry. Where only a part "
+            'of a line is new, that part is <strong style="color:var(--new)">in colour</strong>.</p>'
+        )
+        for claim in self.found.claims:
+            proved = claim.verdict is Verdict.PROVED
+            yield f'<details class="claim" id="claim-{claim.number}"{_open(not proved)}>'
+            yield f"<summary>{self._headline(claim)}</summary>"
+            yield from [] if proved else [f'<p class="alarm">{self.writer.prose(sentences.undecided(claim))}</p>']
+            yield from self._inside(claim)
+            yield "</details>"
+
+    def _headline(self, claim: ClaimPart) -> str:
+        words = self.writer.prose(claim.words) if claim.words else f"<code>{escaped(claim.name)}</code>"
+        head = f'<h3><span class="number">{claim.number}</span> {words}</h3>'
+        reasons = list(dict.fromkeys(self._because(step, plain=True) for step in _reasons(claim)))
+        more = f"; and {len(reasons) - REASONS} more" if len(reasons) > REASONS + 1 else ""
+        why = "; ".join(reasons[:REASONS] if more else reasons) + more
+        return head + self.writer.equation(claim.left, claim.right) + (f'<span class="why">{why}</span>' if why else "")
+
+    def _inside(self, claim: ClaimPart) -> Iterator[str]:
+        letters = [self.writer.sign(self.writer.notation.letter(name)) for name in claim.variables]
+        if letters:
+            yield f'<p class="range">{sentences.positions(letters).capitalize()}:</p>'
+        if claim.defined:
+            yield from ('<ul class="rows">', *map(self._definition, claim.defined), "</ul>")
+        if claim.moves:
+            yield from (f"<p>{sentences.SAME_ENTRY}</p>", *self._moves(claim))
+        for n, proof in enumerate(claim.proofs if not claim.moves else ()):
+            yield from [f"<p>Part {n + 1} of {len(claim.proofs)}.</p>"] if len(claim.proofs) > 1 else []
+            yield from self._chain(proof)
+        if claim.alike:
+            yield f"<p>{sentences.alike(claim)}</p>"
+        for condition in claim.conditions:
+            used = self.writer.positive(condition.term)
+            yield f"<p>Used: {used}, since {sentences.positive_because(condition)}.</p>"
+        yield f'<p class="checked">{self.writer.prose(sentences.checked(claim))}</p>'
+
+    def _moves(self, claim: ClaimPart) -> Iterator[str]:
+        yield '<div class="scroll" tabindex="0"><table>'
+        yield "<thead><tr><th>Step</th><th>Axes</th><th>Entry at</th></tr></thead><tbody>"
+        for move in claim.moves:
+            sizes = ",".join(map(self.writer.notation.term, move.sizes))
+            yield f"<tr><td>{escaped(move.words)}</td><td>{self.writer.sign(f'({sizes})')}</td>"
+            yield f"<td>{self.writer.at(move.at)}</td></tr>"
+        yield "</tbody></table></div>"
+
+    def _chain(self, proof: Proof) -> Iterator[str]:
+        yield '<ol class="chain">'
+        yield f"<li><span></span>{self.writer.term(proof.steps[0].term)}</li>"
+        for n, step in enumerate(proof.steps[1:], 1):
+            formula = self.writer.term(step.term, step.changed, before="{}=")
+            yield f'<li><span class="number">{n}</span>{formula}<span class="why">{self._because(step)}</span></li>'
+        yield "</ol>"
+
+    def _because(self, step: Step, *, plain: bool = False) -> str:
+        """The reason of a step; a claim is linked, but not where a link would stand in what opens something."""
+        words = self.writer.prose(sentences.because(step, self.found.claims))
+        if step.rule != "lemma" or plain:
+            return words
+        number = next(one.number for one in self.found.claims if one.name == step.subject)
+        return f'by <a href="#claim-{number}">claim {number}</a>'
+
+
+def _reasons(claim: ClaimPart) -> Iterator[Step]:
+    for proof in claim.proofs:
+        yield from proof.steps[1:]
+
+
+def _open(open_: bool) -> str:
+    return ' open="open"' if open_ else ""
+
+
+def _list(items: Iterable[str], name: str = "") -> Iterator[str]:
+    yield f'<ul class="{name}">' if name else "<ul>"
+    yield from (f"<li>{item}</li>" for item in items)
+    yield "</ul>"

@@ -1,0 +1,107 @@
+"""What stands on a page besides tags: terms, positions and sentences with formulas in them.
+
+Defines `Writer`.  Which signs a term needs is decided in `mha_sym.render.notation`, how they are drawn in
+`mha_sym.render.mathml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mha_sym.proof.terms import Index, Term
+from mha_sym.render.changes import Path, marked
+from mha_sym.render.latex_width import BEGIN, END, latex_width
+from mha_sym.render.mathml import formula, mathml
+from mha_sym.render.notation import Written
+from mha_sym.render.prose import latex_formula, pieces
+from mha_sym.render.scripts import Latex
+from mha_sym.render.svg_parts import escaped
+from mha_sym.render.vocabulary import Vocabulary
+
+#: formulas narrower than this, in widths of the letter M, are never broken
+NARROW = 14.0
+
+
+@dataclass(frozen=True)
+class Coloured(Latex):
+    """LaTeX in which the objects with some ids stand between `BEGIN` and `END`."""
+
+    marked: frozenset[int] = field(default_factory=frozenset)
+
+    def written(self, term: Term, level: int) -> Written:
+        """The term, marked if it is one of these objects."""
+        text, kind = super().written(term, level)
+        return (f"{BEGIN}{text}{END}", kind) if id(term) in self.marked else (text, kind)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes what one vocabulary has names for; ``links`` are the pages of names that may occur among words."""
+
+    words: Vocabulary
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def notation(self) -> Coloured:
+        """The signs."""
+        return Coloured(self.words.names, self.words.letters_for)
+
+    def term(self, term: Term, changed: Sequence[Path] = (), before: str = "") -> str:
+        """A term in a box of its own, broken where there is no room; ``before`` is a sign in front of it.
+
+        What was changed is in colour, unless that is everything.
+        """
+        ids: frozenset[int] = frozenset()
+        if any(changed):
+            term, ids = marked(term, [path for path in changed if path])
+        text = before + replace(self.notation, marked=ids).term(term)
+        return self.latex(text)
+
+    def equation(self, left: Term, right: Term) -> str:
+        """``left = right`` in a box of its own."""
+        return self.latex(self.notation.equation(left, right))
+
+    def latex(self, text: str) -> str:
+        """A formula in a box of its own."""
+        inside = mathml(text, display=True) if latex_width(text) <= NARROW else formula(text)
+        return f'<span class="formula">{inside}</span>'
+
+    def inline(self, term: Term) -> str:
+        """A term among words."""
+        return mathml(self.notation.term(term))
+
+    def positive(self, term: Term) -> str:
+        """``term > 0`` among words."""
+        return formula(f"{self.notation.term(term)} > 0", display=False)
+
+    def sign(self, latex: str) -> str:
+        """A formula among words."""
+        return mathml(latex)
+
+    def at(self, at: Sequence[Index]) -> str:
+        """Positions in brackets."""
+        return mathml(self.notation.at([self.notation.index(one) for one in at]))
+
+    def prose(self, text: str) -> str:
+        """A sentence with its formulas; names that have pages lead there.
+
+        Example:
+            >>> Writer(Vocabulary()).prose("a < b & c")
+            '<math alttext="a &lt; b"><mi>a</mi><mo form="infix">&lt;</mo><mi>b</mi></math> &amp; ...'
+        """
+        parts = re.split(rf"\b({'|'.join(map(re.escape, self.links))})\b", text) if self.links else [text]
+        return "".join(self.link(part) if n % 2 else self._prose(part) for n, part in enumerate(parts))
+
+    def _prose(self, text: str) -> str:
+        return "".join(_drawn(one.text) if one.formula else escaped(one.text) for one in pieces(text))
+
+    def link(self, name: str) -> str:
+        """The name, leading to its page."""
+        return f'<a href="{escaped(self.links[name])}"><code>{escaped(name)}</code></a>'
+
+
+def _drawn(text: str) -> str:
+    latex = latex_formula(text)
+    return mathml(latex) if latex_width(latex) <= NARROW else formula(latex, display=False)
