@@ -16,23 +16,16 @@ from mha_sym.proof.meaning import Meaning, domain, positions
 from mha_sym.proof.rules import Definition
 from mha_sym.proof.terms import (
     At,
-    Bind,
-    Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
-    Inj,
     Join,
-    Part,
-    Perm,
-    Size,
     Term,
     Var,
-    children,
     domain_key,
 )
 from mha_sym.render.notation import Symbol, rank
+from mha_sym.render.occurring import Occurring
 from mha_sym.render.reading import FAMILIES, tidy
 
 #: what a position in an axis is, and what its size counts, by the axis' letter in the field
@@ -134,7 +127,7 @@ def vocabulary(
         >>> found.sizes[0].words, found.letters[0].letters, found.given[0].words
         ('tokens', ('t',), 'input')
     """
-    found = _Occurring()
+    found = Occurring()
     for group in groups:
         for term in group:
             found.read(term)
@@ -159,81 +152,11 @@ def vocabulary(
 
 def names_in(terms: Iterable[Term], definitions: Mapping[str, Definition]) -> tuple[str, ...]:
     """The names that some terms rest on, in the order of first occurrence."""
-    found = _Occurring()
+    found = Occurring()
     for term in terms:
         found.read(term)
     found.open(definitions)
     return tuple(found.names)
-
-
-# ---------------------------------------------------------------- what occurs
-
-
-class _Occurring:
-    """Names, positions, sizes and bijections in the order of first occurrence."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, None] = {}
-        self.opened: set[str] = set()
-        self.variables: dict[Var, None] = {}
-        self.sizes: dict[str, None] = {}
-        self.bijections: dict[str, None] = {}
-        self.brackets = False
-
-    def read(self, term: Term) -> None:
-        match term:
-            case Entry(name, at):
-                self.names[name] = None
-                for index in at:
-                    self.place(index)
-            case Size(name, _):
-                self.sizes[name] = None
-            case Cmp(_, left, right, _):
-                self.brackets = True
-                self.place(left)
-                self.place(right)
-            case Bind(_, var, _):
-                self.place(var)
-        for child in children(term):
-            self.read(child)
-
-    def open(self, definitions: Mapping[str, Definition]) -> None:
-        """Read the definitions of all names, of those in them, and so on."""
-        waiting = list(self.names)
-        while waiting:
-            name = waiting.pop(0)
-            definition = definitions.get(name)
-            if definition is not None and name not in self.opened:
-                self.opened.add(name)
-                before = len(self.names)
-                for var in definition.params:
-                    self.place(var)
-                self.read(tidy(definition.body, frozenset(v.name for v in definition.params)))
-                waiting += list(self.names)[before:]
-
-    def place(self, index: Index) -> None:
-        match index:
-            case Var(_, whole):
-                self.variables[index] = None
-                self._domain(whole)
-            case Join(whole, parts):
-                self._domain(whole)
-                for one in parts:
-                    self.place(one)
-            case Digit(parts, shape, into, _):
-                for whole in (*shape, *into):
-                    self._domain(whole)
-                for one in parts:
-                    self.place(one)
-            case Part(inner, whole, _) | Inj(inner, whole, _):
-                self._domain(whole)
-                self.place(inner)
-            case Perm(name, _, inner):
-                self.bijections[name] = None
-                self.place(inner)
-
-    def _domain(self, whole: Domain) -> None:
-        self.read(whole.size)
 
 
 # ---------------------------------------------------------------- axes, letters and sizes
@@ -360,7 +283,7 @@ def _defined(names: Iterable[str], meaning: Meaning) -> Iterator[DefinedRow]:
             return
         done.add(name)
         body = tidy(definition.body, frozenset(v.name for v in definition.params))
-        inner = _Occurring()
+        inner = Occurring()
         inner.read(body)
         for other in inner.names:
             yield from rows(other)
