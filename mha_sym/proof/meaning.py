@@ -438,7 +438,7 @@ def _read(places: Places, shape: tuple[Axis, ...], axes: tuple[Axis, ...]) -> di
         old, new = old[i:], new[j:]
     result: dict[str, terms.Index] = {}
     for one in axes:
-        count = len(one.primitive()) if one.factors else 1
+        count = len(_leaves(one, At(0)))
         result[one.name] = _regroup(one, found[:count])
         found = found[count:]
     return result
@@ -449,7 +449,7 @@ def _regroup(axis: Axis, leaves: list[terms.Index]) -> terms.Index:
         return leaves[0]
     parts = []
     for one in axis.factors:
-        count = len(one.primitive()) if one.factors else 1
+        count = len(_leaves(one, At(0)))
         parts.append(_regroup(one, leaves[:count]))
         leaves = leaves[count:]
     return terms.join(domain(axis), tuple(parts))
