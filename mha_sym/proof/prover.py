@@ -7,16 +7,16 @@ after the trusted checker has replayed the certificate.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mha_sym.proof.checker import Certificate, Goal, Rejected, check
+from mha_sym.proof.field import confirm
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
 from mha_sym.proof.refute import refute
 from mha_sym.proof.rules import Context, Lemma
 from mha_sym.proof.terms import Entry, Term, TermError, children, equal, key
-from mha_sym.proof.theorem import Assumption, Claim, Control, Outcome, Report, Theorem, Verdict
+from mha_sym.proof.theorem import Claim, Control, Outcome, Report, Theorem, Verdict
 
 
 class ProverFault(Exception):
@@ -77,36 +77,42 @@ class Prover:
             if assumption.positive is not None:
                 self.meaning.assume_positive(assumption.positive)
 
-    def claim(self, claim: Claim, fixed: Mapping[str, int] | None = None) -> Outcome:
-        """What is known of a claim: refuted if a counterexample turns up, else proved if it can be."""
+    def claim(self, claim: Claim) -> Outcome:
+        """What is known of a claim: proved if it can be and nothing denies it, else refuted if it can be."""
         start = time.perf_counter()
-        found = refute(claim, self.theorem.assumptions, fixed, draws=1)
+        outcome = self._search(claim)
+        if outcome.verdict is Verdict.PROVED:
+            outcome = self._confront(outcome)
+        else:
+            found = refute(claim, self.theorem.assumptions, draws=6)
+            if found is not None:
+                outcome = replace(outcome, verdict=Verdict.REFUTED, counterexample=found, detail="")
+        return replace(outcome, seconds=time.perf_counter() - start)
+
+    def control(self, control: Control) -> Outcome:
+        """What is known of a control: refuted if a counterexample turns up, else what is known of it as a claim."""
+        start = time.perf_counter()
+        found = refute(control, self.theorem.assumptions, control.sizes)
         if found is not None:
-            return Outcome(claim, Verdict.REFUTED, time.perf_counter() - start, counterexample=found)
+            return Outcome(control, Verdict.REFUTED, time.perf_counter() - start, counterexample=found)
+        return self.claim(control)
+
+    def _search(self, claim: Claim) -> Outcome:
+        """Certificates for all goals of a claim, replayed; or undecided, with the normal forms that differ."""
         stated = goals(self.meaning, claim.name, claim.left, claim.right)
         context = replace(self.meaning.context(), lemmas=dict(self.lemmas))
-        certificates, detail = [], ""
+        certificates = []
         for goal in stated:
             try:
                 result = prove_goal(goal, context)
             except TermError as fault:
-                detail = f"{fault}, so no proof was looked for"
-                break
+                return Outcome(claim, Verdict.UNDECIDED, 0.0, detail=f"{fault}, so no proof was looked for")
             if not isinstance(result, Certificate):
-                detail = f"{key(result[0])}\n{key(result[1])}"
-                break
+                return Outcome(claim, Verdict.UNDECIDED, 0.0, detail=f"{key(result[0])}\n{key(result[1])}")
             certificates.append(result)
             self._keep(result, context)
-        verdict = Verdict.UNDECIDED if detail else Verdict.PROVED
-        outcome = Outcome(
-            claim, verdict, 0.0, tuple(certificates) if not detail else (), context, detail=detail,
-            reasons={name: node.reason for name, node in self.meaning.named.items()},
-        )
-        if verdict is Verdict.PROVED and self.recheck:
-            outcome = self._recheck(outcome)
-        if verdict is Verdict.UNDECIDED:
-            outcome = self._second_try(outcome, self.theorem.assumptions, fixed)
-        return replace(outcome, seconds=time.perf_counter() - start)
+        reasons = {name: node.reason for name, node in self.meaning.named.items()}
+        return Outcome(claim, Verdict.PROVED, 0.0, tuple(certificates), context, reasons=reasons)
 
     def _keep(self, certificate: Certificate, context: Context) -> None:
         """Let the checker decide, and remember what it proved."""
@@ -116,25 +122,25 @@ class Prover:
             raise ProverFault(f"{self.theorem.name}, {certificate.goal.name}: {fault}") from fault
         self.lemmas[certificate.goal.name] = lemma
 
-    def _second_try(
-        self, outcome: Outcome, assumptions: Sequence[Assumption], fixed: Mapping[str, int] | None
-    ) -> Outcome:
-        found = refute(outcome.claim, assumptions, fixed, draws=6)
-        if found is None:
-            return outcome
-        return replace(outcome, verdict=Verdict.REFUTED, counterexample=found, detail="")
+    def _confront(self, outcome: Outcome) -> Outcome:
+        """Ask the other engines about a proved claim; an abstention is kept with its reason, a denial is a fault."""
+        points = confirm(outcome.claim, self.theorem.assumptions)
+        self._deny(points.agrees, outcome, "the engine of finite fields", points.detail)
+        notes = [] if points.agrees else [f"not confirmed at random points: {points.detail}"]
+        outcome = replace(outcome, bound=points.bound)
+        if self.recheck:
+            from mha_sym.proof.witness import recheck  # SymPy forms are built only when asked for
 
-    def _recheck(self, outcome: Outcome) -> Outcome:
-        """Confront a proved claim with SymPy at explicit sizes; an abstention is kept with its reason."""
-        from mha_sym.proof.witness import recheck  # SymPy forms are built only when asked for
+            explicit = recheck(self.theorem, outcome.claim)
+            self._deny(explicit.agrees, outcome, "SymPy at explicit sizes", explicit.detail)
+            notes += [] if explicit.agrees else [f"not confirmed at explicit sizes: {explicit.detail}"]
+            outcome = replace(outcome, rechecked=tuple(explicit.sizes) if explicit.agrees else ())
+        return replace(outcome, detail="; ".join(notes))
 
-        result = recheck(self.theorem, outcome.claim)
-        if result.agrees is False:
+    def _deny(self, agrees: bool | None, outcome: Outcome, engine: str, detail: str) -> None:
+        if agrees is False:
             name = f"{self.theorem.name}, {outcome.claim.name}"
-            raise ProverFault(f"{name}: proved, but SymPy denies it: {result.detail}")
-        if result.agrees is None:
-            return replace(outcome, detail=f"not confirmed at explicit sizes: {result.detail}")
-        return replace(outcome, rechecked=tuple(result.sizes))
+            raise ProverFault(f"{name}: proved, but {engine} denies it: {detail}\n{outcome.claim!r}")
 
 
 def prove(theorem: Theorem, recheck: bool = True) -> Report:
@@ -142,7 +148,7 @@ def prove(theorem: Theorem, recheck: bool = True) -> Report:
 
     Args:
         theorem: what to prove.
-        recheck: confirm each proved claim at small explicit sizes with SymPy.
+        recheck: confirm each proved claim at small explicit sizes with SymPy, too.
 
     Raises:
         ProverFault: if a certificate does not replay or another engine contradicts it; never a user's mistake.
@@ -164,4 +170,4 @@ def prove(theorem: Theorem, recheck: bool = True) -> Report:
 
 def _control(theorem: Theorem, control: Control) -> Outcome:
     """A control is tried on its own: nothing that was proved may help it."""
-    return Prover(replace(theorem, claims=(), controls=()), recheck=False).claim(control, control.sizes)
+    return Prover(replace(theorem, claims=(), controls=()), recheck=False).control(control)

@@ -117,7 +117,9 @@ class Outcome:
 
     ``certificates`` holds one `mha_sym.proof.checker.Certificate` a goal, each replayed by the checker in
     ``context``; ``reasons`` says in words why a name may be opened; ``detail`` says of an undecided claim
-    where its normal forms part; ``rechecked`` names the sizes at which the explicit SymPy forms agreed.
+    where its normal forms part, of a proved one which engine could not confirm it; ``rechecked`` names the
+    sizes at which the explicit SymPy forms agreed, and ``bound`` is at most the probability with which a false
+    claim would have agreed at the random points of the finite fields at which this one did.
     """
 
     claim: Claim
@@ -128,6 +130,7 @@ class Outcome:
     counterexample: Counterexample | None = None
     detail: str = ""
     rechecked: tuple[dict[str, int], ...] = ()
+    bound: float = 1.0
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
