@@ -47,7 +47,8 @@ def _key(term: Term, env: Env, depth: int) -> str:
             domains = "".join(domain_key(v.domain) for v in order)
             return f"N{domains}({canonical_key(body, inner, depth + len(order))})"
         case Bind(op, var, body):
-            return f"B{op}({canonical_key(body, {**labels, var.name: f'#{depth}'}, depth + 1)})"
+            inner = {**labels, var.name: f"#{depth}"}
+            return f"B{op}{domain_key(var.domain)}({canonical_key(body, inner, depth + 1)})"
         case Add() | Mul():
             keys = sorted(canonical_key(arg, labels, depth) for arg in flat_args(term))
             return f"{'+' if isinstance(term, Add) else '*'}({','.join(keys)})"

@@ -197,6 +197,13 @@ def test_definitions_that_share_a_name_are_kept_apart() -> None:
     assert not proved(Named(X * 2, "X"), X)
 
 
+def test_maxima_over_unlike_axes_are_not_collected() -> None:
+    """They look alike but for the axis; the search once ran into a rule that refuses."""
+    over_h, over_k = (Reduce("max", Repeat(C, (T, one)), (one,)) for one in (H, K))
+    assert proved(over_h + over_k, over_k + over_h)
+    assert not proved(over_h + over_k, over_h * 2)
+
+
 def test_positions_of_symbolic_axes() -> None:
     """Position 0 is always there; what is named is opened at no other, which may not exist."""
     named = Named(X, "N")
