@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mha_sym.export.coq_shapes import I, Writer, branches, tactic
-from mha_sym.export.coq_terms import NotExported
+from mha_sym.export.coq_terms import NotExported, numeral
 from mha_sym.proof.rules import Context, hypothesis, is_bracket, is_positive, product
 from mha_sym.proof.terms import Add, Apply, Bind, Cmp, Domain, Entry, Mul, Num, Size, Term, flat_args, key, sum_over
 
@@ -23,9 +23,9 @@ def positive(writer: Writer, context: Context, term: Term, given: Given) -> str:
         return known
     match term:
         case Num(value):
-            if value.denominator == 1:
-                return "exact: ltr01" if value == 1 else "exact: positive_number"
-            return "apply: positive_product; [exact: positive_number | apply: positive_inverse; exact: positive_number]"
+            over = "exact: ltr01" if value.numerator == 1 else f"exact: {_number(value.numerator)}"
+            under = f"apply: positive_inverse; exact: {_number(value.denominator)}"
+            return over if value.denominator == 1 else f"apply: positive_product; [{over} | {under}]"
         case Size(name, power):
             return _power(writer, name, power)
         case Apply("exp", _):
@@ -64,6 +64,11 @@ def _known(writer: Writer, context: Context, term: Term, given: Given) -> str:
     return ""
 
 
+def _number(number: int) -> str:
+    """The law by which a number is positive, as it is written."""
+    return "positive_number" if numeral(number).isdigit() else "(positive_binary R _)"
+
+
 def _power(writer: Writer, name: str, power: Any) -> str:
     printer = writer.printer
     if power.denominator == 1:
@@ -94,8 +99,8 @@ def nonempty(writer: Writer, domain: Domain) -> str:
 
 def _counted(writer: Writer, size: Term) -> str:
     match size:
-        case Num():
-            return "isT"
+        case Num(value):
+            return f"(below (i := 0%num) (n := {value}%num) isT)" if value >= 100 else "isT"
         case Size(name, power) if power == 1:
             return writer.printer.names.of("hypothesis", f"{name}_gt0")
         case Mul(args):

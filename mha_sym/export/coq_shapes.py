@@ -196,7 +196,8 @@ class Writer:
                     text = f"(Node {texts.pop()} {text})"
                 return text
             case Num(value):
-                return f"(Leaf (Number ({_integer(value.numerator)}) {value.denominator}))"
+                minus = str(value < 0).lower()
+                return f"(Leaf (Number {minus} {abs(value.numerator)}%num {value.denominator}%num))"
             case Size(name, power):
                 return f"(Leaf (Power {self._power(name, power)}))"
             case Entry(name, _):

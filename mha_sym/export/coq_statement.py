@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from mha_sym.export.coq_shapes import Writer
-from mha_sym.export.coq_terms import TAKEN, Names, Printer, rational, root_degrees
+from mha_sym.export.coq_terms import TAKEN, Names, Printer, numeral, rational, root_degrees
 from mha_sym.expr import Input, Table
 from mha_sym.proof.meaning import Meaning, domain, goals
 from mha_sym.proof.terms import Apply, Bind, Cmp, Domain, Entry, Index, Size, Term, Var, children
@@ -62,7 +62,7 @@ def writer_for(stated: Statement, laws: str) -> Writer:
     over |= {name: tuple(v.domain for v in one.params) for name, one in meaning.definitions.items()}
     roots = root_degrees([*stated.terms, *map(Size, stated.symbols)])
     named = re.findall(r"^(?:Lemma|Definition|Fixpoint|Inductive|Section) (\w+)", laws, re.MULTILINE)
-    names = Names(used={*TAKEN, *named, "Any", "Number", "Power", "Unit", "Leaf", "Node"})
+    names = Names(used={*TAKEN, *named, "Any", "Number", "Power", "Unit", "Leaf", "Node", "Fraction"})
     return Writer(Printer(names, over, frozenset(meaning.booleans), roots), root_order=tuple(sorted(roots)))
 
 
@@ -142,8 +142,7 @@ def _roots(writer: Writer) -> list[str]:
             proofs.append(names.of("hypothesis", f"{printer.root(name)}_gt0"))
         else:
             texts.append(f"{printer.size(name)}%:R")
-            positive = f"positive_size R {names.of('hypothesis', f'{name}_gt0')}"
-            proofs.append("positive_number R _" if name.isdigit() else positive)
+            proofs.append(_positive(names, name))
     listed = f"[:: {'; '.join(texts)}]" if texts else "[::]"
     proof = " ".join(f"rewrite (lt0r_neq0 ({p})) andTb;" for p in proofs)
     return [
@@ -151,6 +150,13 @@ def _roots(writer: Writer) -> list[str]:
         "Lemma size_roots0 : all (fun r => r != 0) size_roots.",
         f"Proof. rewrite /size_roots [all _ _]/=; {proof} exact: isT. Qed.",
     ]
+
+
+def _positive(names: Names, name: str) -> str:
+    """A proof that a size is positive."""
+    if not name.isdigit():
+        return f"positive_size R {names.of('hypothesis', f'{name}_gt0')}"
+    return "positive_number R _" if numeral(int(name)).isdigit() else "positive_binary R _"
 
 
 # ---------------------------------------------------------------- tensors, definitions, assumptions

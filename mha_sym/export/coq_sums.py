@@ -203,8 +203,6 @@ def constant_sum(at: Place) -> str:
 def _counted(domain: Domain) -> Term:
     """The number of positions as it is written for Coq."""
     if domain.factors:
-        if isinstance(domain.size, Num):
-            return domain.size
         return Mul(tuple(_counted(d) for d in domain.factors))
     return Add(tuple(_counted(d) for d in domain.blocks)) if domain.blocks else domain.size
 

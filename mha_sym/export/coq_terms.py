@@ -141,7 +141,7 @@ class Printer:
         """A size as a natural number; equal sizes are written alike."""
         match size:
             case Num(value) if value.denominator == 1 and value >= 0:
-                return str(value)
+                return numeral(int(value))
             case Size(name, power) if power == 1:
                 return self.size(name)
             case Size(name, power) if power.denominator == 1 and power > 0:
@@ -157,7 +157,9 @@ class Printer:
 
     def size(self, name: str) -> str:
         """A symbolic size, or a number."""
-        return name.removeprefix("?") if name.startswith("?") or name.isdigit() else self.names.of("size", name)
+        if name.isdigit():
+            return numeral(int(name))
+        return name.removeprefix("?") if name.startswith("?") else self.names.of("size", name)
 
     def ordinal(self, domain: Domain) -> str:
         """The type of positions in a domain."""
@@ -211,7 +213,7 @@ class Printer:
             case Var(name, _):
                 return self.var(name)
             case At(number) if domain is not None and number >= 0:
-                return f"(@Ordinal {self.count(domain)} {number} isT)"
+                return f"(@Ordinal {self.count(domain)} {numeral(number)} {_below(domain, number)})"
             case Join(whole, parts):
                 texts = [self.index(p, d) for p, d in zip(parts, whole.factors, strict=True)]
                 text = texts.pop()
@@ -324,6 +326,20 @@ def integer_power(base: str, power: int) -> str:
 
 def rational(value: Fraction) -> str:
     """``0``, ``1``, ``2%:R``, ``- 1``, ``(2%:R / 3%:R)``."""
-    over = str(abs(value.numerator)) if abs(value.numerator) < 2 else f"{abs(value.numerator)}%:R"
+    above = abs(value.numerator)
+    over = str(above) if above < 2 else f"{numeral(above)}%:R"
     text = f"(- {over})" if value < 0 else over
-    return text if value.denominator == 1 else f"({text} / {value.denominator}%:R)"
+    return text if value.denominator == 1 else f"({text} / {numeral(value.denominator)}%:R)"
+
+
+def _below(domain: Domain, number: int) -> str:
+    """A proof that a fixed position is one of the domain."""
+    size = domain.size
+    if isinstance(size, Num) and not numeral(int(size.value)).isdigit() and not domain.factors:
+        return f"(below (i := {number}%num) (n := {size.value}%num) isT)"
+    return "isT"
+
+
+def numeral(number: int) -> str:
+    """A natural number; Coq counts to small ones in ones, so that large ones are written in binary."""
+    return str(number) if number < 100 else f"(binary {number})"

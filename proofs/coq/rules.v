@@ -7,6 +7,7 @@
    To check by hand (Debian 12: apt install coq libcoq-mathcomp-algebra):
        coqc -q -w none rules.v
    and the same for a file that "mha-sym prove NAME --coq FILE.v" has written, which holds a copy of this one. *)
+From Coq Require Import BinNat.
 From mathcomp Require Import all_ssreflect fingroup perm ssralg ssrnum order ssrint.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -91,29 +92,96 @@ Proof. by move=> E; rewrite /greatest (eq_map E). Qed.
 End Rules.
 
 (* -------------------------------------------------------- arithmetic: order, grouping, numbers, powers *)
-(* A leaf of a product or sum: any term, a rational number, or a power of a root of a size. *)
-Inductive leaf := Any of nat | Number of int & nat | Power of nat & nat & int.
+(* A leaf of a product or sum: any term, a rational number (its sign, and binary numbers above and below), or a
+   power of a root of a size. *)
+Inductive leaf := Any of nat | Number of bool & N & N | Power of nat & nat & int.
 Inductive tree := Unit | Leaf of leaf | Node of tree & tree.
 Fixpoint leaves t : seq leaf :=
   match t with Unit => [::] | Leaf x => [:: x] | Node s t => leaves s ++ leaves t end.
 
+(* A rational number while it is computed: what is added, what is taken away, and what is below. *)
+Inductive fraction := Fraction of N & N & N.
+Definition as_fraction (minus : bool) (p q : N) := if minus then Fraction 0 p q else Fraction p 0 q.
+Definition times x y :=
+  let: Fraction a b q := x in let: Fraction c d r := y in
+  Fraction (N.add (N.mul a c) (N.mul b d)) (N.add (N.mul a d) (N.mul b c)) (N.mul q r).
+Definition plus x y :=
+  let: Fraction a b q := x in let: Fraction c d r := y in
+  Fraction (N.add (N.mul a r) (N.mul c q)) (N.add (N.mul b r) (N.mul d q)) (N.mul q r).
+Definition same_fraction x y :=
+  let: Fraction a b q := x in let: Fraction c d r := y in
+  N.eqb (N.add (N.mul a r) (N.mul d q)) (N.add (N.mul c q) (N.mul b r)).
+Definition proper x := let: Fraction _ _ q := x in ~~ N.eqb q 0.
+Definition nothing x := let: Fraction a b _ := x in N.eqb a b.
+
+(* A large number is written in binary and not counted out; what it is, only [binaryE] says. *)
+Definition binary (n : N) : nat := locked nat_of_bin n.
+Arguments binary n%num.
+Lemma binaryE n : binary n = nat_of_bin n. Proof. by rewrite /binary -lock. Qed.
+Definition numeral (n : N) : nat := if N.ltb n 100 then nat_of_bin n else binary n.
+Lemma numeralE n : numeral n = nat_of_bin n. Proof. by rewrite /numeral; case: ifP => // _; apply: binaryE. Qed.
+Lemma below (i n : N) : N.ltb i n -> (numeral i < numeral n)%N.
+Proof.
+rewrite !numeralE => /N.ltb_spec0 lt; have -> : n = N.add i (N.sub n i).
+  by rewrite N.add_comm N.sub_add //; apply: N.lt_le_incl.
+rewrite nat_of_add_bin -addn1 leq_add2l lt0n; apply/eqP => e.
+have := nat_of_binK (N.sub n i); rewrite e /= => /esym/N.sub_0_le le.
+by case: (N.lt_irrefl i); apply: N.lt_le_trans lt le.
+Qed.
+
 Section Arithmetic.
 Variable R : realFieldType.
 
-Definition number (z : int) (q : nat) : R :=
-  let a := match z with Posz p => p%:R | Negz p => - p.+1%:R end in if q == 1%N then a else a / q%:R.
-Lemma numberE z q : number z q = z%:~R / q%:R.
+Definition number (minus : bool) (p q : N) : R :=
+  let a := (numeral p)%:R in let b := if minus then - a else a in
+  if N.eqb q 1 then b else b / (numeral q)%:R.
+Definition fraction_value x : R :=
+  let: Fraction a b q := x in ((nat_of_bin a)%:R - (nat_of_bin b)%:R) / (nat_of_bin q)%:R.
+
+Lemma numberE minus p q : number minus p q = fraction_value (as_fraction minus p q).
 Proof.
-rewrite /number; have -> : match z with Posz p => p%:R | Negz p => - p.+1%:R end = z%:~R :> R.
-  by case: z => p //; rewrite NegzE mulrNz.
-by case: eqP => // ->; rewrite invr1 mulr1.
+rewrite /number !numeralE; have -> : fraction_value (as_fraction minus p q) =
+  (if minus then - (nat_of_bin p)%:R else (nat_of_bin p)%:R) / (nat_of_bin q)%:R.
+  by case: minus; rewrite /= ?sub0r ?subr0.
+by case: (N.eqb_spec q 1) => // ->; rewrite divr1.
 Qed.
+Lemma properE a b q : proper (Fraction a b q) -> (nat_of_bin q)%:R != 0 :> R.
+Proof.
+rewrite pnatr_eq0 /=; case: (N.eqb_spec q 0) => // q0 _; apply/eqP => e; apply: q0.
+by rewrite -[q]nat_of_binK e.
+Qed.
+Lemma timesE x y : fraction_value (times x y) = fraction_value x * fraction_value y.
+Proof.
+case: x y => [a b q] [c d r] /=; rewrite !nat_of_add_bin !nat_of_mul_bin !natrD !natrM invfM mulrACA.
+by congr (_ * _); rewrite mulrBl !mulrBr opprB addrACA -opprD.
+Qed.
+Lemma plusE x y : proper x -> proper y -> fraction_value (plus x y) = fraction_value x + fraction_value y.
+Proof.
+case: x y => [a b q] [c d r] /properE q0 /properE r0.
+rewrite /= addf_div // !nat_of_add_bin !nat_of_mul_bin !natrD !natrM; congr (_ / _).
+by rewrite !mulrBl addrACA -opprD.
+Qed.
+Lemma same_fractionE x y : proper x -> proper y -> same_fraction x y -> fraction_value x = fraction_value y.
+Proof.
+case: x y => [a b q] [c d r] /properE q0 /properE r0 /N.eqb_spec e; apply/eqP; rewrite eqr_div // !mulrBl.
+rewrite subr_eq addrAC eq_sym subr_eq -!natrM -!natrD -!nat_of_mul_bin -!nat_of_add_bin e.
+by [].
+Qed.
+Lemma nothingE x : nothing x -> fraction_value x = 0.
+Proof. by case: x => [a b q] /N.eqb_spec /= ->; rewrite subrr mul0r. Qed.
+Lemma proper_times x y : proper x -> proper y -> proper (times x y).
+Proof.
+case: x y => [a b q] [c d r] /=; case: (N.eqb_spec q 0) => // q0 _; case: (N.eqb_spec r 0) => // r0 _.
+by case: (N.eqb_spec (q * r) 0) => // /N.eq_mul_0 [].
+Qed.
+Lemma proper_plus x y : proper x -> proper y -> proper (plus x y).
+Proof. by case: x y => [a b q] [c d r] p0 q0; apply: (@proper_times (Fraction a b q) (Fraction c d r)). Qed.
 
 Variables terms roots : seq R.
 Definition value (x : leaf) : R :=
   match x with
   | Any n => nth 1 terms n
-  | Number z q => number z q
+  | Number minus p q => number minus p q
   | Power k m e => (nth 1 roots k ^+ m) ^ e
   end.
 Fixpoint multiplied t : R :=
@@ -122,32 +190,36 @@ Fixpoint added t : R :=
   match t with Unit => 0 | Leaf x => value x | Node s t => added s + added t end.
 
 Definition names (xs : seq leaf) : seq nat := pmap (fun x => if x is Any n then Some n else None) xs.
-Definition upper (xs : seq leaf) : int := foldr (fun x z => if x is Number y _ then (y * z)%R else z) 1 xs.
-Definition lower (xs : seq leaf) : nat := foldr (fun x z => if x is Number _ q then (q * z)%N else z) 1%N xs.
+Definition numbers (xs : seq leaf) : seq fraction :=
+  pmap (fun x => if x is Number minus p q then Some (as_fraction minus p q) else None) xs.
 Definition exponent k (xs : seq leaf) : int :=
   foldr (fun x e => if x is Power j m f then (if k == j then (m%:Z * f + e)%R else e) else e) 0 xs.
-Fixpoint total (xs : seq leaf) : int * nat :=
-  match xs with
-  | Number z q :: ys => let: (y, p) := total ys in ((z * p%:Z + y * q%:Z)%R, (q * p)%N)
-  | _ :: ys => total ys
-  | [::] => (0%R, 1%N)
-  end.
-Definition positive_lower := all (fun x => if x is Number _ q then (0 < q)%N else true).
+Definition coefficient xs := foldr times (Fraction 1 0 1) (numbers xs).
+Definition total xs := foldr plus (Fraction 0 0 1) (numbers xs).
 Definition plain := all (fun x => if x is Power _ _ _ then false else true).
 
 Definition same_product (s t : tree) : bool :=
   let xs := leaves s in let ys := leaves t in
-  [&& positive_lower xs, positive_lower ys, upper xs * (lower ys)%:Z == upper ys * (lower xs)%:Z &
-    (upper xs == 0) || perm_eq (names xs) (names ys) && all (fun k => exponent k xs == exponent k ys) (iota 0 (size roots))].
+  [&& all proper (numbers xs), all proper (numbers ys), same_fraction (coefficient xs) (coefficient ys) &
+    nothing (coefficient xs) ||
+    perm_eq (names xs) (names ys) && all (fun k => exponent k xs == exponent k ys) (iota 0 (size roots))].
 Definition same_sum (s t : tree) : bool :=
   let xs := leaves s in let ys := leaves t in
-  [&& positive_lower xs, positive_lower ys, plain xs, plain ys, perm_eq (names xs) (names ys) &
-    (total xs).1 * (total ys).2%:Z == (total ys).1 * (total xs).2%:Z].
+  [&& all proper (numbers xs), all proper (numbers ys), plain xs, plain ys, perm_eq (names xs) (names ys) &
+    same_fraction (total xs) (total ys)].
 
 Lemma multipliedE t : multiplied t = \prod_(x <- leaves t) value x.
 Proof. by elim: t => [|x|s IHs t IHt] /=; rewrite ?big_nil ?big_seq1 // IHs IHt big_cat. Qed.
 Lemma addedE t : added t = \sum_(x <- leaves t) value x.
 Proof. by elim: t => [|x|s IHs t IHt] /=; rewrite ?big_nil ?big_seq1 // IHs IHt big_cat. Qed.
+
+Lemma coefficient_proper xs : all proper (numbers xs) -> proper (coefficient xs).
+Proof.
+rewrite /coefficient; elim: (numbers xs) => //= x l IH /andP[x0 /IH l0].
+exact: proper_times.
+Qed.
+Lemma total_proper xs : all proper (numbers xs) -> proper (total xs).
+Proof. by rewrite /total; elim: (numbers xs) => //= x l IH /andP[x0 /IH l0]; apply: proper_plus. Qed.
 
 Hypothesis roots0 : all (fun r => r != 0) roots.
 Let root0 k : nth 1 roots k != 0.
@@ -168,53 +240,45 @@ rewrite nth_default // exp1rz mul1r; apply: eq_bigr => k _.
 by rewrite ifN //; apply/eqP => kj; have := ltn_ord k; rewrite kj ltnNge le.
 Qed.
 
-Lemma productE xs : positive_lower xs ->
-  \prod_(x <- xs) value x = (upper xs)%:~R / (lower xs)%:R * (powers xs * \prod_(n <- names xs) nth 1 terms n).
+Lemma productE xs :
+  \prod_(x <- xs) value x = fraction_value (coefficient xs) * (powers xs * \prod_(n <- names xs) nth 1 terms n).
 Proof.
 elim: xs => [|x xs IH].
-  by rewrite !big_nil divr1 mul1r mulr1 /powers big1 // => k _; rewrite expr0z.
-rewrite [positive_lower _]/= => /andP[p0 {}/IH IH]; rewrite big_cons {}IH.
-case: x p0 => [n|z q|j m e] p0.
-- rewrite -[powers (_ :: _)]/(powers xs) [names _]/= big_cons [LHS]mulrCA; congr (_ * _).
-  by rewrite mulrCA.
-- rewrite -[powers (_ :: _)]/(powers xs) [value _]/= numberE [LHS]mulrA; congr (_ * _).
-  by rewrite natrM intrM invfM mulrACA.
-- by rewrite powers_cons /= mulrCA !mulrA.
+  by rewrite !big_nil /= divr1 subr0 mul1r mulr1 /powers big1 // => k _; rewrite expr0z.
+rewrite big_cons {}IH; case: x => [n|minus p q|j m e].
+- rewrite -[powers (_ :: _)]/(powers xs) -[coefficient (_ :: _)]/(coefficient xs).
+  by rewrite [names _]/= big_cons [LHS]mulrCA; congr (_ * _); rewrite mulrCA.
+- rewrite -[powers (_ :: _)]/(powers xs) -[names (_ :: _)]/(names xs) [value _]/= numberE [LHS]mulrA -timesE.
+  by [].
+- rewrite -[coefficient (_ :: _)]/(coefficient xs) -[names (_ :: _)]/(names xs) powers_cons.
+  by rewrite [value _]/= mulrCA !mulrA.
 Qed.
 
 Lemma arithmetic_product s t : same_product s t -> multiplied s = multiplied t.
 Proof.
 rewrite /same_product !multipliedE; set xs := leaves s; set ys := leaves t.
-case/and4P=> px py /eqP up rest; rewrite !productE //.
-have q0 zs : positive_lower zs -> (lower zs)%:R != 0 :> R.
-  elim: zs => [|[n|z q|j m e] zs IH] //=; first by rewrite oner_neq0.
-  by case/andP=> lt0q /IH IHz; rewrite natrM mulf_neq0 // pnatr_eq0 -lt0n.
-have E : (upper xs)%:~R / (lower xs)%:R = (upper ys)%:~R / (lower ys)%:R :> R.
-  by apply/eqP; rewrite eqr_div ?q0 // !pmulrn -!intrM up.
-case/orP: rest => [/eqP u0|/andP[same ex]]; first by rewrite -E u0 !mul0r.
-rewrite E (perm_big _ same); congr (_ * (_ * _)); apply: eq_bigr => k _.
+case/and4P=> /coefficient_proper px /coefficient_proper py same rest; rewrite !productE.
+have E := same_fractionE px py same.
+case/orP: rest => [/nothingE u0|/andP[perm ex]]; first by rewrite -E u0 !mul0r.
+rewrite E (perm_big _ perm); congr (_ * (_ * _)); apply: eq_bigr => k _.
 by move/allP: ex => /(_ (nat_of_ord k)); rewrite mem_iota /= add0n ltn_ord => /(_ isT)/eqP->.
 Qed.
 
-Lemma sumE xs : positive_lower xs -> plain xs ->
-  (0 < (total xs).2)%N /\
-  \sum_(x <- xs) value x = \sum_(n <- names xs) nth 1 terms n + (total xs).1%:~R / (total xs).2%:R.
+Lemma sumE xs : all proper (numbers xs) -> plain xs ->
+  \sum_(x <- xs) value x = \sum_(n <- names xs) nth 1 terms n + fraction_value (total xs).
 Proof.
-elim: xs => [|[n|z q|j m e] xs IH] //=; first by rewrite !big_nil mul0r addr0.
-  by move=> px ox; have [p0 E] := IH px ox; rewrite !big_cons E addrA.
-case/andP=> q0 px ox; have [] := IH px ox; rewrite big_cons [value _]/= numberE.
-case: (total xs) => y p /= p0 ->; split; first by rewrite muln_gt0 q0.
-have Q0 : q%:R != 0 :> R by rewrite pnatr_eq0 -lt0n.
-have P0 : p%:R != 0 :> R by rewrite pnatr_eq0 -lt0n.
-rewrite addrCA; congr (_ + _); rewrite addf_div // !pmulrn.
-by rewrite PoszM intrD !intrM.
+elim: xs => [|[n|minus p q|j m e] xs IH] //.
+- by rewrite !big_nil /= subrr mul0r addr0.
+- by move=> px ox; rewrite [names _]/= !big_cons (IH px ox) addrA.
+case/andP=> x0 px ox; rewrite big_cons (IH px ox) [value _]/= numberE addrCA -plusE //.
+exact: total_proper.
 Qed.
 
 Lemma arithmetic_sum s t : same_sum s t -> added s = added t.
 Proof.
-rewrite /same_sum !addedE; case/and5P=> px py ox oy /andP[same /eqP E].
-have [p0 ->] := sumE px ox; have [q0 ->] := sumE py oy; rewrite (perm_big _ same); congr (_ + _).
-by apply/eqP; rewrite eqr_div ?pnatr_eq0 -?lt0n // !pmulrn -!intrM E.
+rewrite /same_sum !addedE; case/and5P=> px py ox oy /andP[perm same].
+rewrite (sumE px ox) (sumE py oy) (perm_big _ perm); congr (_ + _).
+exact: same_fractionE (total_proper px) (total_proper py) same.
 Qed.
 End Arithmetic.
 
@@ -297,6 +361,8 @@ Lemma cancel x y l : x = y -> 0 < x -> mulx (x :: y^-1 :: l) = mulx l.
 Proof. by move=> <- x0; rewrite !mulx_cons mulrA mulfV ?mul1r // gt_eqF. Qed.
 
 Lemma positive_number p : 0 < p.+1%:R :> R. Proof. exact: ltr0Sn. Qed.
+Lemma positive_binary p : 0 < (binary (Npos p))%:R :> R.
+Proof. by rewrite binaryE ltr0n lt0n; apply/eqP => e; have := nat_of_binK (Npos p); rewrite e. Qed.
 Lemma positive_size n : (0 < n)%N -> 0 < n%:R :> R. Proof. by rewrite ltr0n. Qed.
 Lemma positive_pair m n : (0 < m)%N -> (0 < n)%N -> (0 < m * n)%N. Proof. by rewrite muln_gt0 => -> ->. Qed.
 Lemma positive_joined m n : (0 < m)%N -> (0 < m + n)%N. Proof. by rewrite addn_gt0 => ->. Qed.

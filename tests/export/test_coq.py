@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from mha_sym.axes import Axis, axis, product, size_symbol
+from mha_sym.axes import Axis, axis, product
 from mha_sym.errors import Problem
 from mha_sym.export.coq import coq_file
 from mha_sym.export.coq_rules import SCRIPTS, script
 from mha_sym.export.coq_statement import Statement, preamble, writer_for
 from mha_sym.export.coq_terms import NotExported
-from mha_sym.expr import Contract, Input, Reduce, Reshape, Scalar, Softmax
+from mha_sym.expr import Contract, Input, Reduce, Repeat, Reshape, Scalar, Select, Softmax, Split, as_expr
 from mha_sym.library import load, proofs_directory
 from mha_sym.proof.checker import Step, apply_step
 from mha_sym.proof.meaning import Meaning, domain
@@ -74,7 +74,7 @@ def beside_the_laws(text: str) -> str:
     """An exported file without its copy of the laws."""
     laws = LAWS.read_text(encoding="utf-8")
     assert text.startswith(laws)
-    head = laws[laws.index("From mathcomp") : laws.index("Local Open Scope ring_scope.")]
+    head = laws[laws.index("From Coq") : laws.index("Local Open Scope ring_scope.")]
     return f"{head}Local Open Scope ring_scope.\nRequire Import rules.\n{text.removeprefix(laws)}"
 
 
@@ -141,17 +141,18 @@ def test_words_of_coq_and_equal_names_do_not_clash(directory: Path) -> None:
 
 @needs_coq
 def test_sizes_that_are_numbers(directory: Path) -> None:
-    t, k, n = axis("t"), axis("k", 12), axis("n", 3)
+    t, k, n, h = axis("t"), axis("k", 64), axis("n", 512), axis("h", 8)
     x, y = Input("x", (t, k)), Input("y", (k, n))
-    scaled = Contract((x, y), (t, n)) * Scalar(size_symbol("T") ** -1)
+    table = Contract((x, y), (t, n))
+    count = Reduce("sum", Repeat(as_expr(3), (h, k, n)), (h, k, n))
     claims = (
-        Claim(
-            "scaled",
-            Reduce("sum", scaled, (n,)) * 12,
-            Scalar(1 / size_symbol("T")) * Reduce("sum", Contract((x * 12, y), (t, n)), (n,)),
-        ),
-        Claim("counted", Reduce("sum", Contract((x, y * 0 + 1), (t, n)), (n,)), Reduce("sum", x, (k,)) * 3),
-    )
+        Claim("ones", Reduce("sum", Contract((x, y * 0 + 1), (t, n)), (n,)), Reduce("sum", x, (k,)) * 512),
+        Claim("scaled", Reduce("sum", table * 8 * 64 * Scalar(1 / n.size), (n,)), Reduce("sum", table, (n,))),
+        Claim("counted", count, as_expr(3 * 8 * 64 * 512)),
+        Claim("pairs", Reduce("sum", Input("z", (product(h, n),)), (product(h, n),)),
+              Reduce("sum", Split(Input("z", (product(h, n),)), product(h, n)), (h, n))),
+        Claim("first_and_last", Select(y, n, 0) + Select(y, n, 511), Select(y, n, 511) + Select(y, n, 0)),
+    )  # fmt: skip
     done = verdict(directory, beside_the_laws(exported(Theorem("numbers", "", "", claims))))
     assert done.returncode == 0, done.stderr
 
