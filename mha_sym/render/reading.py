@@ -1,6 +1,6 @@
 """The steps of a certificate as somebody would write them down: together what belongs together, without detours.
 
-Defines `ordered`, which moves independent steps past each other so that one law is applied everywhere at once, `read`,
+Defines `Line`, `ordered`, which moves independent steps past each other so that one law is applied everywhere at once, `read`,
 which gives the lines of a proof, and `tidy`, which chooses the letters of bound positions.  The steps in their new
 order are checked again; nothing else here is a proof, and nothing is printed.
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mha_sym.proof.cards import CARDS
-from mha_sym.proof.chain import Line
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step, check
 from mha_sym.proof.meaning import LETTERS
 from mha_sym.proof.order import canonical_key
@@ -37,6 +36,19 @@ PRECEDENCE = {"unfold": 0, "table": 0, "lemma": 1}
 
 #: letters for positions in axes alike, by the first of them
 FAMILIES = {letters[0]: letters for letters in LETTERS.values()}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A term, and why it equals the one before: the law, and what was opened or used.
+
+    ``name`` is the tensor whose definition was opened, or the claim that was used; ``reason`` is in words.
+    """
+
+    term: Term
+    rule: str = ""
+    name: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from fractions import Fraction
 import pytest
 
 from mha_sym.axes import axis
-from mha_sym.proof.chain import Line
 from mha_sym.proof.checker import Certificate, Goal, Rejected, Step, apply_step
 from mha_sym.proof.meaning import domain
 from mha_sym.proof.rules import Context, Definition
 from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, Var, equal, key
 from mha_sym.proof.theorem import Report
-from mha_sym.render.reading import direct, ordered, read, seen, tidy
+from mha_sym.render.reading import Line, direct, ordered, read, seen, tidy
 
 S, T, M = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m"))
 a, b, c = (Entry(n, ()) for n in "abc")
