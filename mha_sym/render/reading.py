@@ -1,8 +1,8 @@
 """The steps of a certificate as somebody would write them down: together what belongs together, without detours.
 
-Defines `Line`, `ordered`, which moves independent steps past each other so that one law is applied everywhere at once, `read`,
-which gives the lines of a proof, and `tidy`, which chooses the letters of bound positions.  The steps in their new
-order are checked again; nothing else here is a proof, and nothing is printed.
+Defines `Line`, `ordered`, which moves independent steps past each other so that one law is applied everywhere at once,
+`read`, which gives the lines of a proof, and `tidy`, which chooses the letters of bound positions.  The steps in their
+new order are checked again; nothing else here is a proof, and nothing is printed.
 """
 
 from __future__ import annotations
