@@ -57,7 +57,7 @@ class Bench:
         stated = self._theorem(theorem)
         one = next(found for found in stated.controls if found.name == control)
         alone = Prover(replace(stated, claims=(), controls=()), recheck=False)
-        found = alone.claim(one, one.sizes)
+        found = alone.control(one)
         held = found.verdict is Verdict.REFUTED and found.counterexample is not None
         result = found.verdict.value
         if found.counterexample is not None:
