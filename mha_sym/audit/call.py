@@ -229,8 +229,18 @@ def _finite(impl: Implementation, word: str, array: Array) -> None:
         raise DataProblem(
             f"{impl.title} returns {array[tuple(bad[0])]} in {word}",
             where=f"{word}[{at(word, bad[0])}], the first of {len(bad)} such entries",
-            expected="a finite number in every entry",
-        )
+            expected="a finite number in every entry", hint=_nan_hint(word, array, bad),
+        )  # fmt: skip
+
+
+def _nan_hint(word: str, array: Array, bad: Array) -> str:
+    """What the place of NaN says: rows of queries that keep no key."""
+    rows = sorted(set(bad[:, STAGES[word].split().index("t")].tolist())) if "t" in STAGES[word].split() else []
+    if not rows or not np.isnan(array[tuple(bad[0])]) or len(rows) == array.shape[STAGES[word].split().index("t")]:
+        return ""
+    if rows == [0]:
+        return "NaN only in the first row: the causal mask hides the diagonal, too, so that row 0 keeps no key"
+    return f"NaN in rows t = {', '.join(map(str, rows[:6]))} only: these queries keep no key"
 
 
 def at(word: str, place: Any) -> str:

@@ -97,7 +97,7 @@ def check(
             "nothing is left to check", where=impl.title, got=f"causal={causal}, draws={draws}",
             hint="it takes no causal mask; say causal=True in its Implementation if it hides later keys by itself",
         )  # fmt: skip
-    impl, notes = _settled(impl, cases[0], wishes)
+    impl, wishes, notes = _settled_somewhere(impl, cases[0], wishes)
     evidence, problem = _compare_all(impl, cases, wishes)
     compared = tuple(one for run_ in evidence for one in run_.compared)
     conventions = _conventions(impl, cases)
@@ -150,6 +150,36 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
     return impl
 
 
+def _settled_somewhere(
+    impl: Implementation, case: Case, wishes: Wishes
+) -> tuple[Implementation, Wishes, list[str]]:
+    """The implementation at the freest sizes at which it runs; code that needs coinciding sizes gets them."""
+    try:
+        settled, notes = _settled(impl, case, wishes)
+    except (TargetProblem, DataProblem) as problem:
+        for words, sizes in _meeting(impl, wishes):
+            tried = replace(wishes, sizes={**(wishes.sizes or {}), **sizes})
+            try:
+                settled, notes = _settled(impl, case, tried)
+            except Problem:
+                continue
+            note = f"it runs only where {words}, and was checked there; at other sizes {problem.what}"
+            return settled, tried, [note, *notes]
+        raise
+    return settled, wishes, notes
+
+
+def _meeting(impl: Implementation, wishes: Wishes) -> list[tuple[str, dict[str, int]]]:
+    """Sizes that coincide, as wrong code may need it, in words and in numbers."""
+    heads = impl.heads or 4
+    meetings = [
+        ("S = T", {"T": 6, "S": 6}), ("T = h", {"T": heads, "S": heads, "h": heads}),
+        ("B = h", {"B": heads, "h": heads}),
+    ]  # fmt: skip
+    said = set(wishes.sizes or {})
+    return [(words, sizes) for words, sizes in meetings if not said & set(sizes)]
+
+
 def _settled(impl: Implementation, case: Case, wishes: Wishes) -> tuple[Implementation, list[str]]:
     """The implementation with its ties known: the freest sizes at which it runs without raising."""
     ladder = ties_of(impl)
@@ -181,20 +211,23 @@ def _only_where(tied: tuple[str, ...], refused: Problem) -> str:
 def _compare_all(
     impl: Implementation, cases: Sequence[Case], wishes: Wishes
 ) -> tuple[tuple[Evidence, ...], Problem | None]:
-    """Every case and draw; a problem after something was found wrong is reported beside it, otherwise raised."""
+    """Every case and draw; the first problem is reported beside what was found wrong, and otherwise raised."""
     found: list[Evidence] = []
+    trouble: Problem | None = None
     for case in cases:
         spec = specification(impl, case)
         for draw in range(wishes.draws):
             try:
                 setting = draw_setting(impl, case, wishes.seed, draw, wishes.sizes, wishes.lengths)
                 found.append(witness(impl, spec, setting, case.name, draw))
-            except Problem as problem:
-                if not any(one.wrong for one in found):
+            except Problem as problem:  # NaN under one mask says nothing of the other ways of calling
+                if trouble is None:
                     problem.where = f"{problem.where}; {case.name}" if problem.where else case.name
-                    raise
-                return tuple(found), problem
-    return tuple(found), None
+                    trouble = problem
+                break
+    if trouble is not None and not any(one.wrong for one in found):
+        raise trouble
+    return tuple(found), trouble
 
 
 def _further(impl: Implementation, cases: Sequence[Case], wishes: Wishes) -> More:

@@ -62,7 +62,7 @@ class Explanation:
     telling: int
     difference: float
     bound: float
-    evidence: Evidence
+    evidence: Evidence = field(repr=False)
     cases: tuple[str, ...] = ()
     twins: tuple[Twin, ...] = ()
     order: tuple[int, ...] = ()

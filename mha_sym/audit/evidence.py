@@ -26,7 +26,7 @@ from mha_sym.audit.specification import Specification
 from mha_sym.axes import axis
 from mha_sym.errors import AxisProblem, NoValue
 from mha_sym.evaluate import evaluate_all
-from mha_sym.expr import Compare, Expr, Map, Repeat
+from mha_sym.expr import Compare, Expr, Map, Rename, Repeat
 from mha_sym.plan import plan_of
 
 
@@ -124,8 +124,23 @@ def _forms(
     d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options, same: bool,
     ties: tuple[tuple[str, str | tuple[str, str]], ...],
 ) -> Forms:  # fmt: skip
-    found = _parsed(d, x, w, o, same)
-    return Forms(resized(found, _substitution(d, dict(ties))))
+    found: Site = resized(_parsed(d, x, w, o, same), _substitution(d, dict(ties)))
+    return Forms(_of_one_input(found) if same else found)
+
+
+def _of_one_input(at: Site) -> Site:
+    """The site with keys and values made of the input of the queries, where the axes allow it."""
+    try:
+        keys, values = (_read_as(at.x[0], one) for one in at.x[1:])
+    except AxisProblem:  # more keys than queries, or inputs of different widths
+        return at
+    return replace(at, x=(at.x[0], keys, values))
+
+
+def _read_as(x: Expr, other: Expr) -> Expr:
+    for old, new in zip(x.axes, other.axes, strict=True):
+        x = x if old == new else Rename(x, old, new)
+    return x
 
 
 def _parsed(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options, same: bool) -> Site:

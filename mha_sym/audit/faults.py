@@ -51,7 +51,8 @@ class Fault:
         stage: the first stage that comes out different.
         edits: what stands in which slot of the recipe instead (`mha_sym.audit.recipe.SLOTS`).
         needs: what must be there for it to be possible: ``causal``, ``padding``, ``additive``, ``keep`` (any mask of
-            kept keys), ``b_q``..., ``self``, ``cross``, ``groups``; or must not: ``unmasked``, ``unpadded``.
+            kept keys), ``masked`` (any mask), ``b_q``..., ``self``, ``cross``, ``groups``; or must not: ``unmasked``,
+            ``unpadded``.
         ties: sizes that must coincide for the code to run at all, such as ``{"d_model": ("h", "d_k")}``.
         theorem: for what is the same function, the theorem that says so; empty for a fault.
         family: which part of the catalogue it is in.
@@ -103,7 +104,8 @@ class Fault:
         unpadded = at.padding is None and at.kept is None and at.mask is None
         have = {
             "causal": at.causal is not None, "padding": at.padding is not None, "additive": at.mask is not None,
-            "keep": at.keep is not None, "unpadded": unpadded, "unmasked": unpadded and at.causal is None,
+            "keep": at.keep is not None, "masked": at.keep is not None or at.mask is not None,
+            "unpadded": unpadded, "unmasked": unpadded and at.causal is None,
             "self": at.same, "cross": not at.same, "groups": at.kv is not None,
             **{name: getattr(at.w, name) is not None for name in ("b_q", "b_k", "b_v", "b_o")},
         }  # fmt: skip

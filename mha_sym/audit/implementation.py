@@ -33,6 +33,7 @@ TAKES: dict[str, tuple[str, str]] = {
     "key_keep": ("b s", "a boolean padding mask, True for keys that count, or None"),
     "key_drop": ("b s", "a boolean padding mask, True for keys that are padding, or None"),
     "causal": ("", "whether later keys are hidden, a bool"),
+    "head_mask": ("h", "a gate for every head, 1 keeps it and 0 removes it, or None"),
     "need_weights": ("", "whether the attention weights are to be returned too, a bool"),
 }
 
@@ -47,8 +48,8 @@ _SPELLINGS: dict[str, str] = {
     "inputs": "x", "query": "x_q", "key": "x_k", "value": "x_v", "xq": "x_q", "xk": "x_k", "xv": "x_v",
     "numheads": "heads", "nheads": "heads", "nhead": "heads", "h": "heads", "params": "weights",
     "attnmask": "mask", "iscausal": "causal", "keykeep": "key_keep", "keydrop": "key_drop",
-    "needweights": "need_weights", "kvheads": "kv_heads", "numkvheads": "kv_heads", "nkvheads": "kv_heads",
-    "numkeyvalueheads": "kv_heads",
+    "needweights": "need_weights", "headmask": "head_mask", "kvheads": "kv_heads", "numkvheads": "kv_heads",
+    "nkvheads": "kv_heads", "numkeyvalueheads": "kv_heads",
     **{name.replace("_", ""): name for name in CANONICAL},
 }  # fmt: skip
 
@@ -246,7 +247,7 @@ def _parameters(call: Callable[..., Any], stored: tuple[str, ...]) -> dict[str, 
         raise TargetProblem(f"the parameters of {call!r} are not known", hint="say takes=(...)") from trouble
     found = {}
     for name, parameter in signature.parameters.items():
-        word = _word(name, stored)
+        word = word_of(name, stored)
         if word is not None:
             found[name] = word
         elif parameter.default is parameter.empty and parameter.kind not in (
@@ -261,7 +262,13 @@ def _parameters(call: Callable[..., Any], stored: tuple[str, ...]) -> dict[str, 
     return found
 
 
-def _word(parameter: str, stored: tuple[str, ...]) -> str | None:
+def word_of(parameter: str, stored: tuple[str, ...]) -> str | None:
+    """The word of `TAKES`, or the stored name, that a parameter of this name stands for; None if it is not known.
+
+    Example:
+        >>> word_of("num_heads", ()), word_of("W_Q", ("w_q",))
+        ('heads', 'w_q')
+    """
     if parameter in TAKES or parameter in stored:
         return parameter
     word = _SPELLINGS.get(re.sub("_", "", parameter.lower()))

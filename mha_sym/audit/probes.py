@@ -17,7 +17,7 @@ from mha_sym.audit.call import run
 from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.heads import HeadCheck, Stored
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.precision import Array
+from mha_sym.audit.precision import Array, rounded
 from mha_sym.errors import Problem
 
 #: constant ratios of scores that tell a slip, by what they are
@@ -136,7 +136,7 @@ def _changed(impl: Implementation, on: Evidence, words: list[str], sample: int, 
         place[order.index("b")] = sample
         if token is not None:
             place[order.index("s" if "s" in order else "t")] = token
-        value[tuple(place)] = -value[tuple(place)] - 0.5
+        value[tuple(place)] = rounded(-value[tuple(place)] - 0.5, impl.dtype)
         arguments[word] = value
     y = run(impl, arguments, on.setting.sizes)["y"]
     moved: Array = np.abs(y - on.shown["y"]).max(axis=-1) > on.bounds["y"].value
@@ -231,7 +231,7 @@ def without_influence(impl: Implementation, on: Evidence) -> Probe | None:
         return None
     weights, figure, idle = Stored(impl, on), [], []
     for name in on.spec.weights.items():
-        moved = weights.output(impl, on, {name: -on.found[name] - 0.25})
+        moved = weights.output(impl, on, {name: rounded(-on.found[name] - 0.25, impl.dtype)})
         change = float(np.abs(moved - on.shown["y"]).max())
         figure.append(f"{name}: {change:.2g}")
         if change <= on.bounds["y"].value * 16 and name != "b_k":
@@ -281,6 +281,8 @@ def _origins(seen: Array, n: Mapping[str, int]) -> Probe:
         cause = "features of a head depend on the position: the inverse transpose is missing"
     elif (heads[0] == np.tile(np.arange(n["h"]), n["d_v"])).all():
         cause = "features of the heads alternate: (d_v, h) where (h, d_v) is meant"
+    elif (np.ptp(heads[0].reshape(n["h"], n["d_v"]), axis=1) > 0).any():
+        cause = "blocks hold features of several heads: features are split or joined in another order"
     return Probe(name, False, cause, figure)
 
 

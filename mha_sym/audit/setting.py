@@ -253,7 +253,7 @@ def _arguments(
     x = {"x": "X_q", "x_q": "X_q", "x_k": "X_k", "x_v": "X_v"}
     plain = {
         "heads": sizes["h"], "kv_heads": sizes.get("G"), "weights": named, "need_weights": case.need_weights,
-        "causal": case.causal == "causal",
+        "causal": case.causal == "causal", "head_mask": None,  # where it acts is looked into apart
     }  # fmt: skip
     found: dict[str, Any] = {}
     for word in impl.arguments:

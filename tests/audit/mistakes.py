@@ -433,6 +433,10 @@ named("causal_mask_transposed", lambda a: with_keep(a, own(a, causal=tril(a.size
 named("additive_mask_transposed", lambda a: whole(
     Layer(a.x_q, a.x_k, a.x_v, a.w, a.heads, a.causal, a.pad, a.mask.T)
 ))  # fmt: skip
+named("masks_transposed", lambda a: MISTAKES["causal_mask_transposed"](
+    Layer(a.x_q, a.x_k, a.x_v, a.w, a.heads, a.causal, a.pad, None if a.mask is None else a.mask.T)
+))  # fmt: skip
+named("masks_ignored", lambda a: whole(Layer(a.x_q, a.x_k, a.x_v, a.w, a.heads)))
 named("causal_sees_next_token", lambda a: with_keep(a, own(a, causal=tril(a.sizes.T, a.sizes.S, 1))))
 named("causal_hides_diagonal", lambda a: with_keep(a, own(a, causal=tril(a.sizes.T, a.sizes.S, -1)), LOW))
 named("causal_hides_two", lambda a: with_keep(a, own(a, causal=tril(a.sizes.T, a.sizes.S, -2)), LOW))

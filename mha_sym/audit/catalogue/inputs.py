@@ -77,21 +77,33 @@ def _taken(*order: int) -> object:
     return before
 
 
+def _self_attention(at: Site) -> Site:
+    """Keys and values of the query input: as many of them as queries, whatever the other inputs are."""
+    d = replace(at.d, s=axis("s", at.d.t.size))
+    x = [_width(Rename(at.x[0], at.d.t, d.s), at.x[place].axes[-1]) for place in (1, 2)]
+    return replace(at, d=d, x=(at.x[0], x[0], x[1]))
+
+
+def _width(x: Expr, width: Axis) -> Expr:
+    return x if x.axes[2] == width else Rename(x, x.axes[2], width)
+
+
 def _along(at: Site, x: Expr, place: int) -> Expr:
     """An input with the tokens and the width of the one in whose place it stands."""
     token, width = (at.d.t if place == 0 else at.d.s), at.x[place].axes[-1]
     moved = x if x.axes[1] == token else Rename(x, x.axes[1], token)
-    return moved if x.axes[2] == width else Rename(moved, x.axes[2], width)
+    return _width(moved, width)
 
 
 def _other_input(name: str, words: str, stage: str, order: tuple[int, ...], **more: object) -> Fault:
     return Fault(
         name=name, words=words, symptom="Right in self-attention, where all inputs are one.",
-        mend="q, k, v = split(x_q @ w_q), split(x_k @ w_k), split(x_v @ w_v)", step=3, stage=stage,
+        mend=_MEND_INPUTS, step=3, stage=stage,
         edits={"before": _taken(*order)}, needs=("cross",), family=_FAMILY, **more,  # type: ignore[dict-item, arg-type]
     )  # fmt: skip
 
 
+_MEND_INPUTS = "q, k, v = split(x_q @ w_q), split(x_k @ w_k), split(x_v @ w_v)"
 _SAME_TOKENS = {"S": "T"}
 
 FAULTS: tuple[Fault, ...] = (
@@ -119,9 +131,10 @@ FAULTS: tuple[Fault, ...] = (
     _other_input("values_from_key_input", "The values are made of the key input.", "v", (0, 1, 1)),
     _other_input("keys_from_value_input", "The keys are made of the value input.", "k", (0, 2, 2)),
     _other_input("key_and_value_inputs_exchanged", "The inputs of keys and values are exchanged.", "k", (0, 2, 1)),
-    _other_input(
-        "keys_and_values_from_query_input", "Keys and values are made of the query input: self-attention.", "k",
-        (0, 0, 0), ties=_SAME_TOKENS,
+    Fault(
+        name="keys_and_values_from_query_input", words="Keys and values are made of the query input: self-attention.",
+        symptom="Right in self-attention, where all inputs are one; the other inputs have no influence.",
+        mend=_MEND_INPUTS, step=3, stage="k", edits={"before": _self_attention}, needs=("cross",), family=_FAMILY,
     ),
     _other_input("queries_from_key_input", "The queries are made of the key input.", "q", (1, 1, 2), ties=_SAME_TOKENS),
     _other_input(

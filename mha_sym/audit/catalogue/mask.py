@@ -190,6 +190,10 @@ FAULTS: tuple[Fault, ...] = (
         "scores = q @ k^T / sqrt(d_k) + mask", {"before": _ignored("mask")}, "additive",
     ),
     _fault(
+        "masks_ignored", "No mask has any effect.", "Masked tokens influence the output.", _MEND,
+        {"before": _ignored("causal", "padding", "kept", "mask")}, "masked",
+    ),
+    _fault(
         "mask_inverted", "The mask means the opposite: the keys that it keeps are hidden, the hidden ones are seen.",
         "Attention goes to padding, or to later tokens only; rows that keep no key are uniform.", _MEND,
         {"before": _inverted, **_HIDDEN}, "keep",
@@ -218,6 +222,11 @@ FAULTS: tuple[Fault, ...] = (
         "additive_mask_transposed", "Queries and keys are exchanged in the additive mask.",
         "Position biases point the wrong way.", "scores = q @ k^T / sqrt(d_k) + mask, mask of shape (T, S)",
         {"before": _additive_transposed}, "additive", ties={"S": "T"},
+    ),
+    _fault(
+        "masks_transposed", "Queries and keys are exchanged in every mask that has both.",
+        "Position biases and hidden keys are on the wrong side of the diagonal.", _MEND,
+        {"before": lambda at: _additive_transposed(_causal(_transposed)(at))}, "masked", ties={"S": "T"},
     ),
     _fault(
         "causal_sees_next_token", "The causal mask is off by one: every query sees the next key, too.",
