@@ -148,17 +148,26 @@ def _delta(rw: Rewriter, term: Term, path: Path) -> Term | None:
 
 
 def _reindex(rw: Rewriter, term: Term, path: Path) -> Term | None:
+    """Renumber a sum along a bijection if fewer images remain, or as many and the key comes earlier."""
     variables, _, atoms = atoms_of(term)
     for level, var in enumerate(variables):
-        images = {image for atom in atoms for image in _images(atom, var.name)}
-        if len(images) == 1 and None not in images:
-            name, inverse = next(iter(images))  # type: ignore[misc]
-            new = rw.try_emit(
-                "reindex", at_path(term, (0,) * level), path + (0,) * level, name=name, inverse=not inverse
-            )
-            if new is not None:
-                return put_path(term, (0,) * level, new)
+        images = {image for atom in atoms for image in _images(atom, var.name)} - {None}
+        here, place = (0,) * level, path + (0,) * level
+        for name, inverse in sorted(image for image in images if image is not None):
+            start = len(rw.steps)
+            inner = rw.try_emit("reindex", at_path(term, here), place, name=name, inverse=not inverse)
+            if inner is not None:
+                new = put_path(term, here, inner)
+                if _rank(new) < _rank(term):
+                    return new
+                del rw.steps[start:]
     return None
+
+
+def _rank(term: Term) -> tuple[int, str]:
+    """By how many bijections occur, then by the key: what renumbering makes smaller."""
+    text = canonical_key(term, {})
+    return text.count("'-(") + text.count("'+("), text
 
 
 def _occurrences(atoms: tuple[Term, ...], wanted: str) -> list[tuple[int, Path]]:
