@@ -276,17 +276,19 @@ class Rewriter:
     names: Names
 
     def apply(self, expr: Expr, times: int) -> tuple[Expr, list[str]]:
-        """Some rewrites at random places, and what they were."""
+        """Some rewrites, each rule as likely as another, at random places where they apply; and what they were."""
         done: list[str] = []
         while len(done) < times:
-            path = self.rng.choice(paths(expr))
-            node = at(expr, path)
             name, rule = self.rng.choice(RULES)
-            new = rule(self, node)
-            if new is None or new == node or (_is_keep(expr, path) and not is_boolean(new)):
-                continue
-            expr = put(expr, path, new)
-            done.append(name)
+            places = paths(expr)
+            self.rng.shuffle(places)
+            for path in places:
+                node = at(expr, path)
+                new = rule(self, node)
+                if new is not None and new != node and (is_boolean(new) or not _is_keep(expr, path)):
+                    expr = put(expr, path, new)
+                    done.append(name)
+                    break
         return expr, done
 
     # each method: the node, and an equal expression with the same axes in the same order
@@ -507,20 +509,20 @@ def rewritten(rng: Random, expr: Expr, times: int, names: Names | None = None) -
 
 
 def edited(rng: Random, expr: Expr, names: Names | None = None) -> tuple[Expr, str] | None:
-    """An expression with the same axes and one thing wrong, and what; None if nothing fits the place drawn."""
+    """An expression with the same axes and one thing wrong, and what; None if that edit fits nowhere."""
     names = names or Names()
-    path = rng.choice(paths(expr))
-    node = at(expr, path)
     name, edit = rng.choice(EDITS)
-    try:
-        new = edit(rng, node, names)
-        if new is None or new == node:
-            return None
-        if new.axes != node.axes:
-            new = Transpose(new, node.axes)
-        return put(expr, path, new), name
-    except AxisProblem:
-        return None
+    places = paths(expr)
+    rng.shuffle(places)
+    for path in places:
+        node = at(expr, path)
+        try:
+            new = edit(rng, node, names)
+            if new is not None and new != node:
+                return put(expr, path, new if new.axes == node.axes else Transpose(new, node.axes)), name
+        except AxisProblem:
+            continue
+    return None
 
 
 def _axes_swapped(rng: Random, e: Expr, names: Names) -> Expr | None:

@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mha_sym.proof import rules
-from mha_sym.proof.rules import RULES, Lemma
+from mha_sym.proof.rules import RULES, Lemma, is_positive
 from mha_sym.proof.scope import check_term, scope_of
 from mha_sym.proof.terms import (
     ONE,
@@ -750,6 +750,31 @@ EVIDENCE: dict[str, Evidence] = {
 }  # fmt: skip
 
 
+DECIDED: tuple[tuple[Term, Term], ...] = (
+    (Cmp("le", s, s), ONE), (Cmp("le", s, s, 2), ONE), (Cmp("eq", c, c), ONE), (Cmp("le", At(0), s), ONE),
+    (Cmp("le", At(2), At(1), 1), ONE), (Cmp("le", At(2), At(1)), ZERO), (Cmp("eq", At(2), At(1), 1), ONE),
+    (Cmp("eq", At(1), At(2)), ZERO), (Cmp("le", At(1), s, 1), ONE),
+    (Cmp("eq", Inj(r, BLOCKS, 0), Inj(j, BLOCKS, 1)), ZERO),
+    (Cmp("eq", Inj(r, BLOCKS, 0), Inj(At(0), BLOCKS, 0)), Cmp("eq", r, At(0))),
+    (Cmp("eq", Perm("pi", True, r), Perm("pi", True, At(0))), Cmp("eq", r, At(0))),
+)  # fmt: skip
+
+#: sums with brackets in them that may all the same be zero or negative, for all that is assumed
+DOUBTFUL: tuple[Term, ...] = (
+    sum_over(t, Mul((m, x))), sum_over(t, Mul((m, Apply("exp", x), x))), sum_over(t, Mul((m, number(-1)))),
+    sum_over(t, Mul((Cmp("le", At(0), t), x))), sum_over(t, Mul((Cmp("le", t, At(0)), y))), sum_over(s, m),
+    sum_over(t, Mul((m, Cmp("le", At(1), t)))), sum_over(t, Mul((Entry("m", (s, Perm("rho", False, t))), m))),
+    sum_over(t, Cmp("eq", t, At(1))), sum_over(t, Cmp("le", t, s, -1)), Bind("max", t, m), sum_over(r, Apply("inv", x)),
+    sum_over(t, Add((m, x))), sum_over(t, Mul((m, Apply("fn:exp", x)))),
+)  # fmt: skip
+CERTAIN: tuple[Term, ...] = (
+    sum_over(t, m), sum_over(t, Mul((m, Apply("exp", x)))), sum_over(i, Cmp("eq", i, At(0))), sum_over(t, Mul((g, m))),
+    sum_over(t, Mul((Cmp("le", t, s), Apply("exp", x)))), sum_over(t, Mul((Cmp("le", t, s), Size("T")))),
+    sum_over(s, g),
+    Mul((g, Apply("inv", g), Size("5", Fraction(1, 2)))), Add((g, ONE)), sum_over(r, z), Apply("inv", sum_over(t, m)),
+)  # fmt: skip
+
+
 # ---------------------------------------------------------------- the tests
 
 
@@ -777,6 +802,36 @@ def test_a_rule_does_what_it_says(name: str) -> None:
     made = RULES[name](term, FULL, **args)
     assert equal(made, expected), f"{key(made)}\n{key(expected)}"
     same_value(term, made)
+
+
+@pytest.mark.parametrize(("term", "expected"), DECIDED, ids=[key(term) for term, _ in DECIDED])
+def test_brackets_are_decided(term: Term, expected: Term) -> None:
+    assert RULES["compare"](term, FULL) == expected
+    same_value(term, expected)
+
+
+GIVEN = ((0, (s,)), (1, ()), (2, (r,)), (3, (a, t)))
+
+
+@pytest.mark.parametrize("term", DOUBTFUL, ids=key)
+def test_what_may_be_zero_does_not_cancel(term: Term) -> None:
+    with pytest.raises(TermError, match="the factor may be zero"):
+        RULES["cancel"](Mul((term, Apply("inv", term))), FULL, value=0, inverse=1, given=GIVEN)
+
+
+@pytest.mark.parametrize("term", CERTAIN, ids=key)
+def test_what_is_positive_cancels(term: Term) -> None:
+    both = Mul((term, Apply("inv", term)))
+    assert RULES["cancel"](both, FULL, value=0, inverse=1, given=GIVEN) == ONE
+    same_value(both, ONE)
+
+
+def test_positivity_by_itself() -> None:
+    for term in (number(0), number(-1), Add(()), m, x, Cmp("le", s, s)):
+        assert not is_positive(term, FULL, frozenset())
+    assert is_positive(number(Fraction(1, 9)), FULL, frozenset())
+    assert is_positive(x, FULL, frozenset({key(x)}))
+    assert not is_positive(x, FULL, frozenset({key(xi)}))
 
 
 REFUSALS = [(name, n, *row) for name, one in EVIDENCE.items() for n, row in enumerate(one.refuse)]
