@@ -205,7 +205,7 @@ def compatible(*edits: Edits) -> bool:
     """Whether edits can be made together: no slot is replaced in two ways.
 
     Example:
-        >>> compatible({"join": _join}, {"output": _output}), compatible({"join": _join}, {"join": _join})
+        >>> compatible({"join": _join}, {"output": _output}), compatible({"join": _join}, {"join": _output})
         (True, False)
     """
     replaced = {(name, slot) for one in edits for name, slot in one.items() if name in RIGHT}

@@ -179,6 +179,47 @@ def test_a_symmetry_is_not_a_fault(code, name):
     assert report.json()["symmetries"][0]["theorem"] == "scale_moves_between_queries_and_keys"
 
 
+def every_stage(q, k, v, w_o, b_o):
+    scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+    z = softmax(scores) @ v
+    shown = {"q": q, "k": k, "v": v, "scores": scores, "weights": softmax(scores), "z": z, "c": merge(z)}
+    return {**shown, "y": merge(z) @ w_o + b_o}
+
+
+def value_bias_in_the_output(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, heads):
+    q, k, v = split(x @ w_q + b_q, heads), split(x @ w_k + b_k, heads), split(x @ w_v, heads)
+    return every_stage(q, k, v, w_o, b_v @ w_o + b_o)
+
+
+def no_key_bias(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, heads):
+    q, k, v = split(x @ w_q + b_q, heads), split(x @ w_k, heads), split(x @ w_v + b_v, heads)
+    return every_stage(q, k, v, w_o, b_o)
+
+
+def heads_in_reverse(x, w_q, w_k, w_v, w_o, heads):
+    w_q, w_k, w_v = (np.concatenate(np.split(w, heads, axis=1)[::-1], axis=1) for w in (w_q, w_k, w_v))
+    rows = np.concatenate(np.split(w_o, heads)[::-1])
+    return every_stage(*(split(x @ w, heads) for w in (w_q, w_k, w_v)), rows, 0)
+
+
+def features_in_reverse(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+    return every_stage(q[..., ::-1], k[..., ::-1], v, w_o, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (value_bias_in_the_output, "value_bias_folded"), (no_key_bias, "key_bias_dropped"),
+        (heads_in_reverse, "heads_permuted_with_w_o"), (features_in_reverse, "features_permuted_inside_heads"),
+    ],
+)  # fmt: skip
+def test_the_same_layer_computed_differently_agrees_by_a_theorem(code, name):
+    report = check(code)
+    assert report.ok and [one.name for one in report.symmetries] == [name]
+    assert "same function" in report.text() and {one.status for one in report.steps} == {"ok"}
+
+
 def test_a_stage_that_no_symmetry_explains_is_wrong():
     report = check(shows(q=lambda q: q / 3))
     assert report.verdict == "disagree" and not report.symmetries

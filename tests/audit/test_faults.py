@@ -33,12 +33,18 @@ ORDER = (2, 0, 3, 1)
 EVERY = [one.name for one in (*faults(), *symmetries()) if not one.random]
 
 
-def sizes_for(fault):
+def ties_for(fault, masks):
+    """Which sizes coincide; a mask says how many keys there are, so they must be as many as queries here."""
+    more = {"S": "T"} if masks and fault.name == "keys_and_values_from_query_input" else {}
+    return {**fault.ties, **more}
+
+
+def sizes_for(fault, masks=False):
     """Sizes that coincide only where the fault needs it."""
-    sizes = dict(FREE)
+    sizes, ties = dict(FREE), ties_for(fault, masks)
     for name in ("T", "B", "S", "d_v", "d_model"):
-        if name in fault.ties:
-            other = fault.ties[name]
+        if name in ties:
+            other = ties[name]
             sizes[name] = sizes[other] if isinstance(other, str) else sizes[other[0]] * sizes[other[1]]
     return sizes | ({"G": 2, "R": 2} if "groups" in fault.needs else {})
 
@@ -47,7 +53,7 @@ def site_for(fault, masks):
     """A layer with all biases in which the fault is possible, with all masks or none."""
     grouped = "groups" in fault.needs
     g, r = axis("g", "G"), axis("r", "R")
-    d = tied(fault.ties, **({"h": g.size * r.size} if grouped else {}))
+    d = tied(ties_for(fault, masks), **({"h": g.size * r.size} if grouped else {}))
     at = site(d, cross_inputs(d), combined_weights(d, bias=True))
     if "cross" not in fault.needs and fault.name == "scale_default_for_own":
         at = replace(at, scale=at.d.scale * 3)
@@ -105,7 +111,7 @@ def test_a_fault_is_the_mistake_it_says(name, masks):
     if not fault.possible(at):
         assert fault.possible(site_for(fault, not masks))
         return
-    sizes = sizes_for(fault)
+    sizes = sizes_for(fault, masks)
     right = build(at).y
     faulty = build(at, fault.edits).y
     arrays = arrays_for([right, faulty], sizes)
