@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy
 
@@ -60,6 +61,7 @@ class Row:
     part: int | None = None
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def read(text: str) -> Row:
         """A row from its one-line form ``stored: axes [block] -> axes [part]``.
 

@@ -104,18 +104,20 @@ def load_dump(path: str | Path, config: str | Path | None = None, **given: Any) 
     file = Path(path)
     settings = DumpSettings.read({} if config is None else read_config(Path(config)), str(config or ""), **given)
     arrays = _named(read_arrays(file), settings, file.name)
+    if "y" not in arrays:
+        raise DataProblem(f"{file.name} holds no output 'y'", expected="y (b, t, m)", got=", ".join(sorted(arrays)))
     return understood(arrays, settings, file.name)
 
 
 def understood(arrays: Mapping[str, Stored], settings: DumpSettings, name: str) -> Dump:
-    """Arrays under the names that are meant, as a dump.
+    """Arrays under the names that are meant, as a dump; stages may be missing.
 
     Raises:
         Problem: if arrays are missing, surplus or of the wrong shape, hold NaN, or mix formats.
     """
     layout = _layout(arrays, settings, name)
     weights = {one: arrays[one] for one in arrays if one not in (*_INPUTS, *_MASKS, *STAGES)}
-    _refuse_missing(arrays, name)
+    _refuse_missing_input(arrays, name)
     dtype = _format(arrays, settings, name)
     for one, stored in arrays.items():
         _floating(one, stored, name)
@@ -196,9 +198,7 @@ def fitting_layouts(names: set[str]) -> list[Layout]:
     return [one for one in LAYOUTS.values() if set(one.stored(one.biases(names))) == names]
 
 
-def _refuse_missing(arrays: Mapping[str, Stored], name: str) -> None:
-    if "y" not in arrays:
-        raise DataProblem(f"{name} holds no output 'y'", expected="y (b, t, m)", got=", ".join(sorted(arrays)))
+def _refuse_missing_input(arrays: Mapping[str, Stored], name: str) -> None:
     inputs = [one for one in _INPUTS if one in arrays]
     if inputs not in (["x"], ["x_q", "x_k", "x_v"]):
         raise DataProblem(

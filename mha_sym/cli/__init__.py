@@ -18,7 +18,9 @@ from mha_sym.cli.ask import ask
 from mha_sym.cli.check import check
 from mha_sym.cli.common import Exit, complain, traceback_option, wants_traceback, write
 from mha_sym.cli.count import count
+from mha_sym.cli.critique import critique
 from mha_sym.cli.derive import derive
+from mha_sym.cli.identify import identify
 from mha_sym.cli.prove import prove
 from mha_sym.cli.recheck import recheck
 from mha_sym.cli.trace import trace
@@ -41,7 +43,7 @@ def app(context: click.Context) -> int:
     return Exit.UNUSABLE
 
 
-for _command in (prove, recheck, derive, trace, count, check, ask):
+for _command in (prove, recheck, derive, trace, count, check, identify, critique, ask):
     app.add_command(_command)
 
 
