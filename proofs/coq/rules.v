@@ -6,7 +6,9 @@
 
    To check by hand (Debian 12: apt install coq libcoq-mathcomp-algebra):
        coqc -q -w none rules.v
-   and the same for a file that "mha-sym prove NAME --coq FILE.v" has written, which holds a copy of this one. *)
+   and the same for a file that "mha-sym prove NAME --coq FILE.v" has written, which holds a copy of this one.  The
+   last line that coqc prints must be "Closed under the global context": then the theorem rests on nothing but the
+   hypotheses that its Section declares. *)
 From Coq Require Import BinNat.
 From mathcomp Require Import all_ssreflect fingroup perm ssralg ssrnum order ssrint.
 Set Implicit Arguments.

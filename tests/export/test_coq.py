@@ -5,6 +5,7 @@ All of it is decided by ``coqc``; where there is none, these tests are skipped a
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from mha_sym.export.coq_rules import SCRIPTS, script
 from mha_sym.export.coq_statement import Statement, preamble, writer_for
 from mha_sym.export.coq_terms import NotExported
 from mha_sym.expr import Contract, Input, Reduce, Repeat, Reshape, Scalar, Select, Softmax, Split, as_expr
-from mha_sym.library import load, proofs_directory
+from mha_sym.library import load, proofs_directory, theorem_names
 from mha_sym.proof.checker import Step, apply_step
 from mha_sym.proof.meaning import Meaning, domain
 from mha_sym.proof.prover import prove
@@ -102,6 +103,16 @@ def test_an_exported_theorem_stands_alone_and_rests_on_nothing_else(name: str, t
     assert done.stdout.strip() == "Closed under the global context"
     assert f"Theorem {name} :" in text
     assert not re.search(r"\b(Admitted|admit|Axiom|Parameter|Conjecture|Abort)\b", text)
+
+
+@needs_coq
+@pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("MHA_SYM_COQ") != "all", reason="minutes: set MHA_SYM_COQ=all for every theorem")
+@pytest.mark.parametrize("name", [name for name in theorem_names() if name not in SMALL])
+def test_every_other_theorem_is_accepted(name: str, tmp_path: Path) -> None:
+    done = verdict(tmp_path, exported(load(name)))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "Closed under the global context"
 
 
 def test_what_is_taken_for_granted_is_what_the_statement_declares() -> None:
