@@ -1,0 +1,74 @@
+"""check on code whose query heads share keys and values: right and wrong copies, sizes that are found out, stages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mha_sym.audit import Implementation, check
+from mha_sym.audit.cases import Case
+from mha_sym.audit.draw import coincidences
+from mha_sym.audit.implementation import from_function
+from mha_sym.audit.setting import draw_setting
+from mha_sym.errors import Problem, TargetProblem
+from tests.audit.right import softmax
+
+
+def grouped(x, w_q, w_k, w_v, w_o, heads, num_kv_heads):
+    return attention(x, w_q, w_k, w_v, w_o, heads, num_kv_heads, np.repeat)["y"]
+
+
+def copied_in_turn(x, w_q, w_k, w_v, w_o, heads, num_kv_heads):
+    return attention(x, w_q, w_k, w_v, w_o, heads, num_kv_heads, lambda a, n, axis: np.tile(a, (1, n, 1, 1)))["y"]
+
+
+def with_stages(x, w_q, w_k, w_v, w_o, heads, num_kv_heads):
+    return attention(x, w_q, w_k, w_v, w_o, heads, num_kv_heads, np.repeat)
+
+
+def attention(x, w_q, w_k, w_v, w_o, heads, groups, copy):
+    q = (x @ w_q).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+    k, v = ((x @ w).reshape(*x.shape[:2], groups, -1).swapaxes(1, 2) for w in (w_k, w_v))
+    few = {"k": k, "v": v}
+    k, v = (copy(one, heads // groups, axis=1) for one in (k, v))
+    z = softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])) @ v
+    return {"q": q, **few, "z": z, "y": z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o}
+
+
+def test_right_and_wrong_copies() -> None:
+    assert check(grouped).ok and check(with_stages).ok
+    report = check(copied_in_turn)
+    assert report.exit_code == 1 and report.conventions[0].value.startswith("grouped")
+    assert check(copied_in_turn, layout="grouped_strided").ok
+    assert check(grouped, layout="grouped_strided").exit_code == 1
+
+
+def test_sizes_are_apart_and_groups_are_neither_one_nor_all() -> None:
+    impl = from_function(grouped)
+    for draw in range(5):
+        sizes = draw_setting(impl, Case("no mask", same=True), 0, draw).sizes
+        assert sizes["h"] == sizes["G"] * sizes["R"] and 1 < sizes["G"] < sizes["h"] and sizes["G"] != sizes["R"]
+        assert set(coincidences(sizes)) == {"T = S", "h*T = h*S", "B*T = B*S"}
+
+
+def test_heads_that_are_given() -> None:
+    def six(x, w_q, w_k, w_v, w_o):
+        return grouped(x, w_q, w_k, w_v, w_o, 6, 2)
+
+    assert check(six, heads=6, kv_heads=2).ok
+    with pytest.raises(Problem, match="how many kv_heads") as raised:
+        check(Implementation(call=six, heads=6, layout="grouped"))
+    assert raised.value.hint.endswith("--kv-heads N")
+    with pytest.raises(Problem, match="6 heads do not divide into 4"):
+        check(six, heads=6, kv_heads=4)
+    with pytest.raises(TargetProblem, match="as many key and value heads as query heads"):
+        Implementation(call=six, heads=6, kv_heads=2, layout="combined")
+
+
+def test_key_heads_as_many_as_query_heads_and_only_one() -> None:
+    for groups in (1, 6):
+        impl = Implementation(
+            call=grouped, heads=6, kv_heads=groups, layout="grouped",
+            takes=("x", "w_q", "w_k", "w_v", "w_o", "heads", "kv_heads"),
+        )  # fmt: skip
+        assert check(impl).ok
