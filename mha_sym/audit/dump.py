@@ -21,12 +21,13 @@ from mha_sym.attention.forms import Options, combined
 from mha_sym.attention.layouts import LAYOUTS, Layout, find_layout
 from mha_sym.audit.backing import prove_specification
 from mha_sym.audit.call import copies_of, for_every_query_head, letters
-from mha_sym.audit.check import compare_shown
+from mha_sym.audit.check import evidence_of
 from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.dump_file import LIMIT, SUFFIXES, Stored, read_arrays, read_config
 from mha_sym.audit.dump_masks import Masks, read_masks
 from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import STAGES, Implementation
+from mha_sym.audit.inquiry import inquire
 from mha_sym.audit.precision import ROUNDOFF, Array
 from mha_sym.audit.report import CheckReport, Convention
 from mha_sym.audit.setting import Setting
@@ -39,7 +40,7 @@ _MASKS = ("mask", "keep")
 
 @dataclass(frozen=True)
 class Dump:
-    """A dump that has been understood: what `mha_sym.audit.check.compare_shown` needs, and what is known of it.
+    """A dump that has been understood: what `mha_sym.audit.check.evidence_of` needs, and what is known of it.
 
     Attributes:
         impl: the dump as an implementation whose ``call`` returns what was dumped.
@@ -56,12 +57,15 @@ class Dump:
     conventions: tuple[Convention, ...]
 
 
-def check_dump(path: str | Path, config: str | Path | None = None, **given: Any) -> CheckReport:
+def check_dump(
+    path: str | Path, config: str | Path | None = None, *, explain: bool = True, **given: Any
+) -> CheckReport:
     """Compare every array of a dump with the proven form.
 
     Args:
         path: a file ``.npz`` or ``.safetensors``.
         config: a TOML file with settings (`DumpSettings`), if there is one.
+        explain: whether it is looked into what is wrong, besides where.
         given: settings by name.
 
     Raises:
@@ -70,9 +74,10 @@ def check_dump(path: str | Path, config: str | Path | None = None, **given: Any)
     started = time.perf_counter()
     dump = load_dump(path, config, **given)
     found = dump.spec.values(dump.setting.arrays, dump.setting.sizes)
-    compared = compare_shown(dump.impl, dump.spec, dump.setting, found, dump.shown, "dump")
+    evidence = evidence_of(dump.impl, dump.spec, dump.setting, found, dump.shown, "dump")
     return CheckReport(
-        target=str(path), compared=tuple(compared), conventions=dump.conventions,
+        target=str(path), compared=evidence.compared, conventions=dump.conventions,
+        findings=inquire([evidence], dump.conventions) if explain else None,
         coincide=classes(coincidences(dump.setting.sizes)), dtype=dump.impl.dtype,
         backing=prove_specification(dump.impl), notes=dump.impl.notes, seconds=time.perf_counter() - started,
     )  # fmt: skip

@@ -209,9 +209,9 @@ def ratio_of_scores(on: Evidence) -> Probe | None:
 
 def same_everywhere(on: Evidence) -> Probe | None:
     """Whether the output is the same at every position."""
-    y = on.shown["y"]
-    if on.setting.keep is not None or y.shape[1] == 1:
+    if "y" not in on.shown or on.setting.keep is not None or on.shown["y"].shape[1] == 1:
         return None
+    y = on.shown["y"]
     spread = float(np.abs(y - y[:, :1]).max())
     if spread > on.bounds["y"].value * 16:
         return None

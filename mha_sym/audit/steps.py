@@ -73,7 +73,7 @@ def nine_steps(
     """
     if not evidence:
         return tuple(Step(n, name, HIDDEN, "it could not be run") for n, name in STEP_NAMES.items())
-    agrees = all("y" not in one.wrong for one in evidence)
+    agrees = all("y" in one.shown and "y" not in one.wrong for one in evidence)
     view = _View(evidence, diagnosis, conventions)
     judged = [view.explained(n) or (view.agreeing(n) if agrees else view.unexplained(n)) for n in range(1, 9)]
     return (*judged, _ninth(heads, heads_problem, diagnosis))

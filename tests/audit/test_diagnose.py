@@ -9,6 +9,7 @@ import pytest
 
 from mha_sym.audit import Implementation, check
 from mha_sym.audit.diagnose import orders
+from mha_sym.audit.dump import check_dump
 from mha_sym.audit.faults import faults, find_fault
 from tests.audit import right
 from tests.audit.implementations import implementation, tied_sizes
@@ -255,3 +256,15 @@ def test_nan_in_the_first_row_says_why():
     with pytest.raises(Exception, match="returns nan") as caught:
         check(Implementation(call=attention, causal=True))
     assert "hides the diagonal" in caught.value.hint
+
+
+def test_a_dump_is_diagnosed_without_running_anything(tmp_path):
+    rng = np.random.default_rng(0)
+    shapes = {"w_q": (10, 12), "w_k": (10, 12), "w_v": (10, 15), "w_o": (15, 10)}
+    w = {name: rng.normal(size=shape) / 3 for name, shape in shapes.items()}
+    x = rng.normal(size=(2, 7, 10))
+    y = WRONG["joined without transpose"](x, **w, heads=3)
+    np.savez(tmp_path / "layer.npz", x=x, **w, y=y)
+    report = check_dump(tmp_path / "layer.npz", heads=3)
+    assert [one.name for one in report.faults] == ["join_without_transpose"]
+    assert [one.step for one in report.steps if one.status == "wrong"] == [6]
