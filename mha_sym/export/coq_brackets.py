@@ -129,7 +129,7 @@ def _chained(at: Place, positions: Sequence[int], implied: Cmp, back: bool) -> s
     assert isinstance(first, Cmp) and isinstance(second, Cmp)
     if first.offset < 0 or second.offset < 0:
         raise NotExported("chained brackets with negative offsets are not exported", where="export to Coq")
-    ends = [writer.printer._place(i) for i in (first.left, first.right, second.right)]
+    ends = [writer.printer.place(i) for i in (first.left, first.right, second.right)]
     return f"apply: {name}; exact: (@ordered {' '.join(ends)} {first.offset} {second.offset})"
 
 

@@ -298,12 +298,13 @@ class Printer:
 
     def bracket(self, term: Cmp) -> str:
         """A comparison of the numbers of two positions, a truth value."""
-        left, right = (self._place(i) for i in (term.left, term.right))
+        left, right = (self.place(i) for i in (term.left, term.right))
         low = f"({-term.offset} + {left})" if term.offset < 0 else left
         high = f"({term.offset} + {right})" if term.offset > 0 else right
         return f"({low} <= {high})%N" if term.op == "le" else f"({low} == {high} :> nat)%N"
 
-    def _place(self, index: Index) -> str:
+    def place(self, index: Index) -> str:
+        """The number of a position."""
         return str(index.number) if isinstance(index, At) else self.index(index, None)
 
     def power(self, name: str, power: Fraction) -> str:
