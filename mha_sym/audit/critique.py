@@ -14,7 +14,7 @@ from typing import Any
 
 from mha_sym.audit.effect import Surroundings, hidden
 from mha_sym.audit.effect import effect as effect_of
-from mha_sym.audit.faults import Fault, faults
+from mha_sym.audit.faults import Fault, faults, find_fault
 from mha_sym.audit.hiding import Sizes, smallest_change, why
 from mha_sym.audit.substitute import Call, Outcome, Substitute, attempt
 from mha_sym.errors import TargetProblem
@@ -119,10 +119,14 @@ def _advice(one: Passed) -> str:
     return (f"  [{one.sure}]" if one.sure else "") + (f"  -> {advice} would show it" if advice else "")
 
 
+def _wanted(only: Sequence[str]) -> list[Fault]:
+    return [find_fault(name) for name in only] if only else list(faults())
+
+
 # ---------------------------------------------------------------- sizes alone
 
 
-def critique_sizes(sizes: Mapping[str, int]) -> Critique:
+def critique_sizes(sizes: Mapping[str, int], only: Sequence[str] = ()) -> Critique:
     """Which faults cannot be seen at these sizes, whatever the values are.
 
     For each fault its needs are granted: masks, biases, another input for keys and values.
@@ -130,6 +134,7 @@ def critique_sizes(sizes: Mapping[str, int]) -> Critique:
     Args:
         sizes: ``B``, ``T``, ``h``, ``d_k`` and, where they are others than usual, ``S``, ``d_v``, ``d_model``; ``G``
             for the number of key and value heads.
+        only: names of faults to judge, all if omitted.
 
     Raises:
         DataProblem: for sizes that cannot be.
@@ -137,7 +142,7 @@ def critique_sizes(sizes: Mapping[str, int]) -> Critique:
     started = time.perf_counter()
     read = Sizes.read(sizes)
     passed, unjudged, judged, raised = [], {}, 0, 0
-    for fault in faults():
+    for fault in _wanted(only):
         around = Surroundings.of(fault)
         if fault.random or (around.groups and "G" not in read.all):
             unjudged[fault.name] = "it makes the output random" if fault.random else "say G, the number of key heads"
@@ -185,7 +190,7 @@ def critique(
     started = time.perf_counter()
     substitute = Substitute.like(like, target, described)
     _must_pass(test, substitute)
-    wanted = [one for one in faults() if not only or one.name in only]
+    wanted = _wanted(only)
     unjudged = {one.name: "it makes the output random" for one in wanted if one.random}
     passed, raised, judged = [], 0, 0
     for fault in wanted:

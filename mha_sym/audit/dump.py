@@ -23,6 +23,7 @@ from mha_sym.audit.backing import prove_specification
 from mha_sym.audit.call import copies_of, for_every_query_head, letters
 from mha_sym.audit.check import evidence_of
 from mha_sym.audit.draw import classes, coincidences
+from mha_sym.audit.dump_arrays import expected_shape, finite, floating, shaped
 from mha_sym.audit.dump_file import LIMIT, SUFFIXES, Stored, read_arrays, read_config
 from mha_sym.audit.dump_masks import Masks, read_masks
 from mha_sym.audit.dump_settings import DumpSettings
@@ -125,14 +126,14 @@ def understood(arrays: Mapping[str, Stored], settings: DumpSettings, name: str) 
     _refuse_missing_input(arrays, name)
     dtype = _format(arrays, settings, name)
     for one, stored in arrays.items():
-        _floating(one, stored, name)
+        floating(one, stored, name)
     sizes = _sizes(layout, weights, arrays, settings, name)
     masks = read_masks({one: arrays[one] for one in _MASKS if one in arrays}, settings.causal, sizes, settings.axes)
     impl = _implementation(layout, weights, arrays, settings, dtype, name)
     shown = {word: _stage(word, arrays[word].values, impl, sizes, name) for word in STAGES if word in arrays}
     inputs = _inputs(arrays, impl, sizes, name)
     for one, stored in weights.items():
-        _finite(one, stored.values, _weight_axes(layout, one, impl), name)
+        finite(one, stored.values, _weight_axes(layout, one, impl), name)
     values = {one: stored.values.astype(np.float64) for one, stored in weights.items()}
     setting = Setting(sizes, {**values, **inputs, **masks.arrays}, {}, masks.keep, masks.mask, "dumped")
     impl = replace(impl, call=_replaying(shown), takes=("x",))
@@ -232,27 +233,6 @@ def _format(arrays: Mapping[str, Stored], settings: DumpSettings, name: str) -> 
     return first
 
 
-def _floating(word: str, stored: Stored, name: str) -> None:
-    if word == "keep":
-        return  # looked at where masks are read
-    if stored.dtype not in ROUNDOFF:
-        hint = "a boolean mask is called keep, true where a query may attend" if word == "mask" else ""
-        raise DataProblem(
-            f"{word} holds {stored.dtype}", where=name, expected=f"one of {', '.join(ROUNDOFF)}", hint=hint
-        )
-
-
-def _finite(word: str, value: Array, axes: list[str], name: str) -> None:
-    allowed = np.isneginf(value) if word == "scores" else np.zeros((), dtype=bool)
-    bad = np.argwhere(~(np.isfinite(value) | allowed))
-    if len(bad):
-        place = ", ".join(f"{one}={int(i)}" for one, i in zip(axes, bad[0], strict=True))
-        raise DataProblem(
-            f"{word} holds {value[tuple(bad[0])]}", where=f"{name}, {word}[{place}], the first of {len(bad)}",
-            expected="finite numbers",
-        )  # fmt: skip
-
-
 # ---------------------------------------------------------------- sizes
 
 
@@ -301,35 +281,6 @@ def _tokens(arrays: Mapping[str, Stored], settings: DumpSettings, name: str) -> 
     return {**found, "S": found.get("S", found["T"])}
 
 
-def _expected_shape(order: str, sizes: Mapping[str, int]) -> tuple[list[str], list[int]]:
-    """The axes of an order such as ``b t (h v)``, and their sizes."""
-    axes = [one for one in order.replace("(", " (").split(" (") if one]
-    names: list[str] = []
-    for n, part in enumerate(axes):
-        if n and ")" in part:
-            joined, _, rest = part.partition(")")
-            names += [f"({joined})", *rest.split()]
-        else:
-            names += part.split()
-    size = letters(sizes)
-    return names, [math.prod(size.get(letter, 1) for letter in one.strip("()").split()) for one in names]
-
-
-def _shaped(word: str, value: Array, order: str, sizes: Mapping[str, int], name: str) -> None:
-    axes, expected = _expected_shape(order, sizes)
-    if list(value.shape) == expected:
-        return
-    hint = ""
-    if sorted(value.shape) == sorted(expected):
-        hint = f"the axes are in another order: say it under [axes] in a TOML file, as in {word} = \"...\""
-    elif word == "weights" and value.ndim == 3:
-        hint = "averaged over the heads? dump one matrix a head"
-    raise DataProblem(
-        f"{word} has the wrong axes", where=name, got=str(tuple(value.shape)), hint=hint,
-        expected="(" + ", ".join(f"{one}: {n}" for one, n in zip(axes, expected, strict=True)) + ")",
-    )  # fmt: skip
-
-
 # ---------------------------------------------------------------- arrays
 
 
@@ -343,8 +294,8 @@ def _inputs(
         here = {**sizes, "d_model": sizes.get(width, sizes["d_model"])}
         order = f"b {tokens} m" if impl.batch_first else f"{tokens} b m"
         value = arrays[source].values
-        _shaped(source, value, impl.axes.get(source, order), here, name)
-        _finite(source, value, order.split(), name)
+        shaped(source, value, impl.axes.get(source, order), here, name)
+        finite(source, value, order.split(), name)
         ordered = rearrange(value, f"{impl.axes.get(source, order)} -> b {tokens} m")
         found[f"X_{word[-1]}"] = np.ascontiguousarray(ordered, dtype=np.float64)
     return found
@@ -354,8 +305,8 @@ def _stage(word: str, value: Array, impl: Implementation, sizes: Mapping[str, in
     """A stage with the axes of `STAGES`; keys and values of shared heads are copied to the query heads."""
     order, copies = impl.order(word), copies_of(impl, word, value.shape, sizes)
     here = {**sizes, "h": sizes["h"] // copies} if copies > 1 else sizes
-    _shaped(word, value, order, here, name)
-    _finite(word, value, _expected_shape(order, sizes)[0], name)
+    shaped(word, value, order, here, name)
+    finite(word, value, expected_shape(order, sizes)[0], name)
     used = {one: n for one, n in letters(here).items() if one in order}
     ordered = rearrange(value.astype(np.float64), f"{order} -> {STAGES[word]}", **used)
     return np.ascontiguousarray(for_every_query_head(impl, word, ordered, copies))

@@ -20,12 +20,14 @@ from mha_sym.errors import Problem
 @click.argument("test", required=False, metavar="[FILE.py:TEST|MODULE:TEST]")
 @click.option("--sizes", metavar="B=1,T=8,h=8,d_k=8", help="Judge sizes alone: B, T, h, d_k; S, d_v, d_model, G.")
 @click.option("--target", metavar="MODULE:OBJECT", help="The implementation that the test finds by itself.")
+@click.option("--only", multiple=True, metavar="FAULT", help="Try this fault; may be repeated.  All if omitted.")
 @timeout_option
 @json_option
 @traceback_option
 def critique(
-    test: str | None, sizes: str | None, target: str | None, timeout: float | None, as_json: bool
-) -> int:
+    test: str | None, sizes: str | None, target: str | None, only: tuple[str, ...], timeout: float | None,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Say which faults of multi-head attention a test lets pass, why, and which sizes would catch each.
 
     A TEST takes the implementation and raises if that is wrong.  It is run, against every faulty form.
@@ -37,7 +39,7 @@ def critique(
     if timeout is not None:
         return within(timeout, test or "critique")
     with contextlib.redirect_stdout(sys.stderr):  # what the test itself prints is not the report
-        found = _judged(test, sizes, target or "")
+        found = _judged(test, sizes, target or "", only)
     if as_json:
         write_json(found.json())
     else:
@@ -45,11 +47,13 @@ def critique(
     return Exit.OK if found.ok else Exit.FAILED
 
 
-def _judged(test: str | None, sizes: str | None, target: str) -> Any:
+def _judged(test: str | None, sizes: str | None, target: str, only: tuple[str, ...]) -> Any:
     from mha_sym.audit.critique import critique, critique_sizes
     from mha_sym.audit.target import load
 
-    return critique_sizes(read_sizes(sizes or "")) if test is None else critique(load(test), target=target)
+    if test is None:
+        return critique_sizes(read_sizes(sizes or ""), only)
+    return critique(load(test), target=target, only=only)
 
 
 def read_sizes(text: str) -> dict[str, int]:

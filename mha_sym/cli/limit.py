@@ -58,7 +58,8 @@ def _arguments(context: click.Context) -> list[str]:
         elif isinstance(one, click.Option) and one.is_flag:
             found += one.opts[:1] if value else one.secondary_opts[:1]
         else:
-            found += [one.opts[0], str(value)]
+            values = value if isinstance(value, tuple) else (value,)
+            found += [word for each in values for word in (one.opts[0], str(each))]
     return sorted_with_arguments_last(found)
 
 

@@ -15,6 +15,7 @@ import pytest
 from mha_sym.audit import dump_file
 from mha_sym.audit.dump import check_dump, is_dump
 from mha_sym.audit.dump_settings import DumpSettings
+from mha_sym.audit.report import CheckReport
 from mha_sym.errors import DataProblem, Problem
 
 #: no two sizes alike, nor products: h = 6 query heads share 2 key and value heads
@@ -61,9 +62,14 @@ def saved(path: Path, arrays: Mapping[str, np.ndarray], name: str = "dump.npz") 
     return path / name
 
 
+def verdict(path: Path, config: Path | None = None, **given: Any) -> CheckReport:
+    """The comparison alone; what is wrong by name is tested at the end."""
+    return check_dump(path, config, explain=False, **given)
+
+
 def refused(path: Path, arrays: Mapping[str, np.ndarray], **given: Any) -> Problem:
     with pytest.raises(Problem) as raised:
-        check_dump(saved(path, arrays), **{"heads": 6, **given})
+        verdict(saved(path, arrays), **{"heads": 6, **given})
     assert len(raised.value.one_line().split("\n")) == 1
     return raised.value
 
@@ -75,7 +81,7 @@ def refused(path: Path, arrays: Mapping[str, np.ndarray], **given: Any) -> Probl
 @pytest.mark.parametrize("cross", [False, True])
 def test_every_stage_of_a_correct_dump_agrees(tmp_path: Path, biases: str, cross: bool) -> None:
     a = layer(1, cross, biases=biases)
-    report = check_dump(saved(tmp_path, {**a, **run(a)}), heads=6)
+    report = verdict(saved(tmp_path, {**a, **run(a)}), heads=6)
     assert report.ok and [one.stage for one in report.compared] == ["q", "k", "v", "scores", "weights", "z", "y"]
     assert report.backing.verdict == "proved"
 
@@ -87,7 +93,7 @@ def test_the_first_stage_that_deviates_is_named(tmp_path: Path, stage: str) -> N
     place = (1, 2, 3, 1) if shown[stage].ndim == 4 else (1, 3, 7)
     shown[stage] = shown[stage].copy()
     shown[stage][place] *= 1 + 1e-6
-    report = check_dump(saved(tmp_path, {**a, **shown}), heads=6)
+    report = verdict(saved(tmp_path, {**a, **shown}), heads=6)
     wrong = report.first_wrong
     assert wrong is not None and wrong.stage == stage
     assert [int(one.split("=")[1]) for one in wrong.place.split(", ")] == list(place)
@@ -99,10 +105,10 @@ def test_causal_by_flag_by_keep_and_by_mask(tmp_path: Path, given: dict[str, Any
     shown = run(a, keep)
     forms = [{}] if given else [{"keep": keep}, {"mask": np.where(keep, 0, -np.inf)}, {"mask": np.where(keep, 0, -1e9)}]
     for form in forms:
-        report = check_dump(saved(tmp_path, {**a, **shown, **form}), heads=6, **given)
+        report = verdict(saved(tmp_path, {**a, **shown, **form}), heads=6, **given)
         assert report.ok, report.text()
         assert next(one for one in report.conventions if one.name == "mask").value == "causal"
-    assert check_dump(saved(tmp_path, {**a, **shown}), heads=6).exit_code == 1
+    assert verdict(saved(tmp_path, {**a, **shown}), heads=6).exit_code == 1
 
 
 @pytest.mark.parametrize("causal", ["top-left", "bottom-right"])
@@ -111,8 +117,8 @@ def test_how_the_diagonal_lies_must_be_said(tmp_path: Path, causal: str) -> None
     shown = run(a, np.tri(N["T"], N["S"], N["S"] - N["T"] if causal == "bottom-right" else 0) > 0)
     other = {"top-left": "bottom-right", "bottom-right": "top-left"}[causal]
     path = saved(tmp_path, {**a, **shown})
-    assert check_dump(path, heads=6, causal=causal).ok
-    assert check_dump(path, heads=6, causal=other).exit_code == 1
+    assert verdict(path, heads=6, causal=causal).ok
+    assert verdict(path, heads=6, causal=other).exit_code == 1
     assert "which keys are later, with 5 queries and 7 keys" in refused(tmp_path, {**a, **shown}, causal=True).what
 
 
@@ -126,9 +132,9 @@ def test_masks_of_every_rank_and_both_kinds_together(tmp_path: Path) -> None:
         wide = [np.broadcast_to(one.reshape(four), (b, h, t, s)) for one in (keep, mask)]
         heads = [run_one_head(a, i, wide[0][:, i], wide[1][:, i]) for i in range(h)]
         y = sum(heads)
-        assert check_dump(saved(tmp_path, {**a, "keep": keep, "mask": mask, "y": y}), heads=6).ok
+        assert verdict(saved(tmp_path, {**a, "keep": keep, "mask": mask, "y": y}), heads=6).ok
         if not keep.all():
-            assert check_dump(saved(tmp_path, {**a, "mask": mask, "y": y}), heads=6).exit_code == 1
+            assert verdict(saved(tmp_path, {**a, "mask": mask, "y": y}), heads=6).exit_code == 1
 
 
 def run_one_head(a: Mapping[str, np.ndarray], i: int, keep: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -145,10 +151,10 @@ def test_grouped_heads(tmp_path: Path) -> None:
     shown = run(a)
     few = {name: shown[name][:, ::3] for name in ("k", "v")}  # as they are stored, one for three query heads
     for stages in (shown, {**shown, **few}):
-        assert check_dump(saved(tmp_path, {**a, **stages}), heads=6, kv_heads=2).ok
+        assert verdict(saved(tmp_path, {**a, **stages}), heads=6, kv_heads=2).ok
     strided = {**a, "y": run(a, stride=True)["y"]}
-    assert check_dump(saved(tmp_path, strided), heads=6, kv_heads=2).exit_code == 1
-    assert check_dump(saved(tmp_path, strided), heads=6, kv_heads=2, layout="grouped_strided").ok
+    assert verdict(saved(tmp_path, strided), heads=6, kv_heads=2).exit_code == 1
+    assert verdict(saved(tmp_path, strided), heads=6, kv_heads=2, layout="grouped_strided").ok
     assert "--kv-heads" in refused(tmp_path, {**a, **shown}).hint
     assert "6 heads do not divide into 4" in refused(tmp_path, {**a, **shown}, kv_heads=4).what
 
@@ -157,16 +163,16 @@ def test_layouts_by_name_and_by_the_names_of_the_weights(tmp_path: Path) -> None
     a = layer(7, biases="qkvo")
     out = {"y": run(a)["y"], "x": a["x"]}
     linear = {f"w_{x}": a[f"w_{x}"].T for x in "qkvo"} | {f"b_{x}": a[f"b_{x}"] for x in "qkvo"}
-    assert check_dump(saved(tmp_path, {**out, **linear}), heads=6, layout="linear").ok
+    assert verdict(saved(tmp_path, {**out, **linear}), heads=6, layout="linear").ok
     packed = {
         "w_qkv": np.concatenate([a[f"w_{x}"] for x in "qkv"], 1), "b_qkv": np.concatenate([a[f"b_{x}"] for x in "qkv"]),
         "w_o": a["w_o"], "b_o": a["b_o"],
     }  # fmt: skip
-    assert check_dump(saved(tmp_path, {**out, **packed}), heads=6, layout="packed").ok
+    assert verdict(saved(tmp_path, {**out, **packed}), heads=6, layout="packed").ok
     named = {"q": "query_proj", "k": "key_proj", "v": "value_proj", "o": "output_proj"}
     equinox = {f"{name}.{kind}": linear[f"{short}_{x}"] for x, name in named.items()
                for kind, short in (("weight", "w"), ("bias", "b"))}  # fmt: skip
-    report = check_dump(saved(tmp_path, {**out, **equinox}), heads=6)
+    report = verdict(saved(tmp_path, {**out, **equinox}), heads=6)
     assert report.ok and report.conventions[0].value.startswith("equinox")
     assert "several layouts" in refused(tmp_path, {**out, "c_attn.weight": a["w_q"], "c_proj.weight": a["w_o"]}).what
 
@@ -180,23 +186,23 @@ def test_names_axes_and_scale_from_a_file(tmp_path: Path) -> None:
     )
     arrays = {"X": a["x"], **{name: a[name] for name in ("w_q", "w_k", "w_v", "w_o")}, "attn out": shown["y"],
               "step": np.array(3), "q": shown["q"].swapaxes(1, 2) / 2}  # fmt: skip
-    assert check_dump(saved(tmp_path, arrays), settings).ok  # 2 / sqrt(4) = 1
+    assert verdict(saved(tmp_path, arrays), settings).ok  # 2 / sqrt(4) = 1
     settings.write_text(settings.read_text().replace("scale = 1.0", "scale = 0.5"))
-    assert check_dump(saved(tmp_path, arrays), settings).exit_code == 1
+    assert verdict(saved(tmp_path, arrays), settings).exit_code == 1
 
 
 def test_sequence_first(tmp_path: Path) -> None:
     a = layer(9)
     arrays = {**a, "x": a["x"].swapaxes(0, 1), "y": run(a)["y"].swapaxes(0, 1)}
-    assert check_dump(saved(tmp_path, arrays), heads=6, batch_first=False).ok
-    assert check_dump(saved(tmp_path, arrays), heads=6).exit_code == 1
+    assert verdict(saved(tmp_path, arrays), heads=6, batch_first=False).ok
+    assert verdict(saved(tmp_path, arrays), heads=6).exit_code == 1
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_format_of_the_output_judges(tmp_path: Path, dtype: str) -> None:
     a = {name: value.astype("float16").astype(dtype) for name, value in layer(10).items()}
     y = run({name: value.astype("float64") for name, value in a.items()})["y"]
-    report = check_dump(saved(tmp_path, {**a, "y": y.astype(dtype)}), heads=6)
+    report = verdict(saved(tmp_path, {**a, "y": y.astype(dtype)}), heads=6)
     assert report.ok and report.dtype == dtype and 0 < report.compared[0].difference < report.compared[0].bound.value
 
 
@@ -208,19 +214,19 @@ def test_safetensors_and_bfloat16(tmp_path: Path) -> None:
     exact = run({name: value.double().numpy() for name, value in low.items()})
     y = torch.from_numpy(exact["y"]).bfloat16()
     save({**low, "y": y}, tmp_path / "dump.safetensors")
-    report = check_dump(tmp_path / "dump.safetensors", heads=6)
+    report = verdict(tmp_path / "dump.safetensors", heads=6)
     assert report.ok and report.dtype == "bfloat16"
     save({**low, "y": (y * 2).contiguous()}, tmp_path / "dump.safetensors")
-    assert check_dump(tmp_path / "dump.safetensors", heads=6).exit_code == 1
+    assert verdict(tmp_path / "dump.safetensors", heads=6).exit_code == 1
     save({name: torch.from_numpy(value) for name, value in {**a, "y": run(a)["y"]}.items()}, tmp_path / "d.safetensors")
-    assert check_dump(tmp_path / "d.safetensors", heads=6).compared[0].bound.value < 1e-9
+    assert verdict(tmp_path / "d.safetensors", heads=6).compared[0].bound.value < 1e-9
 
 
 def test_without_safetensors_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "d.safetensors").write_bytes(b"")
     monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
     with pytest.raises(DataProblem) as raised:
-        check_dump(tmp_path / "d.safetensors", heads=6)
+        verdict(tmp_path / "d.safetensors", heads=6)
     assert raised.value.hint == "install mha_sym with the extra 'safetensors'"
 
 
@@ -289,7 +295,7 @@ def test_files_that_are_no_dumps(tmp_path: Path) -> None:
         ("objects.npz", "Python objects"), ("text.safetensors", "cannot be read as .safetensors"),
     ):  # fmt: skip
         with pytest.raises(DataProblem, match=message):
-            check_dump(tmp_path / name, heads=6)
+            verdict(tmp_path / name, heads=6)
 
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
@@ -299,7 +305,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
     saved(tmp_path, {"x": np.array([Trap()], dtype=object)})
     with pytest.raises(DataProblem, match="Python objects"):
-        check_dump(tmp_path / "dump.npz", heads=6)
+        verdict(tmp_path / "dump.npz", heads=6)
     assert not (tmp_path / "sprung").exists()
 
 
@@ -358,7 +364,7 @@ def test_a_settings_file_that_is_no_toml(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("heads = = 3")
     for name in ("bad.toml", "absent.toml"):
         with pytest.raises(DataProblem, match="cannot be read"):
-            check_dump(saved(tmp_path, layer(0)), tmp_path / name)
+            verdict(saved(tmp_path, layer(0)), tmp_path / name)
 
 
 # ---------------------------------------------------------------- the command
@@ -371,7 +377,32 @@ def test_the_command_reads_dumps(tmp_path: Path, command: Any) -> None:
     line = ("check", "dump.npz", "--heads", "6", "--kv-heads", "2")
     done = command(*line, "--causal", "--json", cwd=tmp_path)
     assert done.returncode == 0 and json.loads(done.stdout)["verdict"] == "agree"
-    assert command(*line, cwd=tmp_path).returncode == 1
+    assert command(*line, "--no-causal", cwd=tmp_path).returncode == 1
     done = command("check", "dump.npz", cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
     assert is_dump("dump.npz") and is_dump("a.SAFETENSORS") and not is_dump("a.py:f")
+
+
+# ---------------------------------------------------------------- what is wrong, by name
+
+
+def test_a_fault_is_named_from_a_dump_alone(tmp_path: Path) -> None:
+    a = layer(15)
+    y = run({**a, "w_q": a["w_q"] * np.sqrt(N["k"])})["y"]  # the scale is missing
+    report = check_dump(saved(tmp_path, {**a, "y": y}), heads=6)
+    assert report.exit_code == 1 and "scale_missing" in report.text()
+    q, k, v = (a["x"] @ a[f"w_{x}"] for x in "qkv")
+    q, k, v = (one.reshape(N["B"], N["h"], N["T"], -1) for one in (q, k, v))  # viewed straight
+    s = q @ k.swapaxes(2, 3) / 2
+    e = np.exp(s - s.max(-1, keepdims=True))
+    z = e / e.sum(-1, keepdims=True) @ v
+    y = z.swapaxes(1, 2).reshape(N["B"], N["T"], -1) @ a["w_o"]
+    report = check_dump(saved(tmp_path, {**a, "y": y, "q": q}), heads=6)
+    assert report.first_wrong is not None and report.first_wrong.stage == "q" and "split_by_view" in report.text()
+    assert [one["status"] for one in report.json()["steps"]].count("wrong") >= 1
+
+
+def test_copies_in_turn_are_named_from_a_dump_alone(tmp_path: Path) -> None:
+    a = layer(16, groups=2)
+    report = check_dump(saved(tmp_path, {**a, "y": run(a, stride=True)["y"]}), heads=6, kv_heads=2)
+    assert report.exit_code == 1 and "groups_tiled" in report.text()
