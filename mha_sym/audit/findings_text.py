@@ -21,13 +21,18 @@ _WIDTH = 118
 _SHOWN = 3
 
 
-def blocks_of(found: Findings, verdict: str) -> list[list[str]]:
-    """The findings as blocks of lines."""
-    blocks = [_steps(found.steps)]
-    blocks += [_explained(one) for one in found.diagnosis.found]
+def answer_of(found: Findings, verdict: str) -> list[list[str]]:
+    """What is wrong, or the same by a theorem, as blocks of lines: what a reader came for."""
+    blocks = [_explained(one) for one in found.diagnosis.found]
     if verdict == "disagree" and not found.diagnosis.found:
         blocks.append(_unexplained(found))
     blocks += [_symmetry(one) for one in found.diagnosis.symmetries]
+    return [block for block in blocks if block]
+
+
+def evidence_of(found: Findings) -> list[list[str]]:
+    """The nine steps, and the probes that show something, as blocks of lines."""
+    blocks = [_steps(found.steps)]
     if found.head_mask is not None:
         blocks.append(_head_mask(found.head_mask))
     blocks += [_probe(one) for one in found.probes if one.cause]

@@ -163,12 +163,13 @@ class CheckReport:
         """The report for people, in plain text."""
         if not self.compared:
             return "\n".join([self._headline(), *_problem(self.problem)])
-        from mha_sym.audit.findings_text import blocks_of  # it reads this file's data
+        from mha_sym.audit.findings_text import answer_of, evidence_of  # it reads this file's data
 
-        told = [] if self.findings is None else blocks_of(self.findings, self.verdict)
+        answer = [] if self.findings is None else answer_of(self.findings, self.verdict)
+        evidence = [] if self.findings is None else evidence_of(self.findings)
         blocks = [
-            [self._headline()], self._facts(), *told, _table(self.stages, bool(self.symmetries)), self._reading(),
-            _problem(self.problem),
+            [self._headline()], *answer, self._facts(), *evidence, _table(self.stages, bool(self.symmetries)),
+            self._reading(), _problem(self.problem),
         ]  # fmt: skip
         return "\n\n".join("\n".join(block) for block in blocks if block)
 
