@@ -14,6 +14,6 @@ from tests.controls.mutants import judged, mutants
 
 @pytest.mark.parametrize("name", theorem_names())
 def test_mutants_are_refuted_or_equal(name: str) -> None:
-    found = Counter(judged(mutant) for mutant in islice(mutants(load(name), Random(name)), 8))
+    found = Counter(judged(mutant) for mutant in islice(mutants(load(name), Random(name)), 5))
     assert set(found) <= {"refuted", "equal", "refused", "undecided", "denied by the field alone"}
-    assert found["undecided"] + found["denied by the field alone"] <= 2
+    assert found["undecided"] + found["denied by the field alone"] <= 1

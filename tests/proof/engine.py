@@ -19,8 +19,8 @@ from mha_sym.proof import terms
 from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import Add, Apply, At, Bind, Cmp, Digit, Domain, Entry, Inj, Mul, Num, Part, Perm, Size, Var
 
-ctx.prec = 320
-TINY = arb("1e-60")
+BITS = 320
+TINY = Fraction(1, 10**60)
 
 Number = Any
 
@@ -69,7 +69,8 @@ def agree(x: Number, y: Number) -> bool:
     x, y = ball(x), ball(y)
     if not x.overlaps(y):
         return False
-    if not (x.rad() < TINY * (1 + abs(x.mid())) and y.rad() < TINY * (1 + abs(y.mid()))):
+    tiny = ball(TINY)
+    if not (x.rad() < tiny * (1 + abs(x.mid())) and y.rad() < tiny * (1 + abs(y.mid()))):
         raise Unclear
     return True
 
@@ -163,6 +164,7 @@ def value(term: terms.Term, world: World, env: Mapping[str, int]) -> Number:
     Raises:
         Unclear: if balls are too wide to say whether something is zero, or which number is larger.
     """
+    ctx.prec = BITS  # others may have changed it
     match term:
         case Num(number):
             return Fraction(number)

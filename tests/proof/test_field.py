@@ -393,7 +393,7 @@ def numbers_agree(left: Expr, right: Expr, sizes: dict[str, int], seed: int) -> 
 SMALL = {"B": 2, "T": 4, "S": 5, "h": 3, "d_k": 2, "d_model": 6, "P": 3, "N": 2}
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(st.randoms(use_true_random=False))
 def test_correct_rewrites_are_confirmed(rng: Random) -> None:
     one = expression(rng, axes_of(rng), rng.randint(2, 8))
@@ -402,7 +402,7 @@ def test_correct_rewrites_are_confirmed(rng: Random) -> None:
     assert result.agrees or (result.agrees is None and "too many" in result.detail)
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(st.randoms(use_true_random=False), st.integers(0, 9))
 def test_what_is_denied_differs_in_numbers(rng: Random, seed: int) -> None:
     """And what numbers tell apart is not confirmed."""

@@ -63,7 +63,7 @@ def judged(left: Expr, right: Expr, assumptions: tuple[Assumption, ...] = ()) ->
 # ---------------------------------------------------------------- random expressions
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_a_correct_rewrite_stays_proved(rng: Random) -> None:
     one = expression(rng, axes_of(rng), rng.randint(2, 10))
@@ -71,20 +71,20 @@ def test_a_correct_rewrite_stays_proved(rng: Random) -> None:
     assert proved(one, other), steps
 
 
-def test_of_two_rewrites_at_least_99_of_100_are_proved() -> None:
+def test_two_rewrites_of_one_expression_are_proved_equal() -> None:
     """Both sides rewritten, four times each, from up to 14 nodes."""
     missed = []
-    for seed in range(100):
+    for seed in range(60):
         rng = Random(seed)
         names = Names()
         base = expression(rng, axes_of(rng), rng.randint(5, 14), names)
         (left, first), (right, second) = (rewritten(rng, base, 4, names) for _ in range(2))
         if not proved(left, right):
             missed.append((seed, first, second))
-    assert len(missed) <= 1, missed
+    assert not missed, missed
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_a_wrong_edit_is_never_proved(rng: Random) -> None:
     one = expression(rng, axes_of(rng), rng.randint(2, 8))
@@ -124,7 +124,7 @@ def test_mutants_of_theorems_are_not_proved(name: str) -> None:
     theorem = load(name)
     rng = Random(name)
     tried = 0
-    while tried < 8:
+    while tried < 5:
         claim = rng.choice(theorem.claims)
         found = edited(rng, claim.right)
         if found is None:

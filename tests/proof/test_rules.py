@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mha_sym.proof import rules
@@ -538,6 +538,10 @@ EVIDENCE: dict[str, Evidence] = {
             ("not a sum over an index", Bind("max", a, ONE), {}),
             ("not over a plain axis of fixed size", sum_over(s, x), {}),
             ("not over a plain axis of fixed size", sum_over(Var("b", SIX), ONE), {}),
+            (
+                "not over a plain axis of fixed size",
+                sum_over(Var("b", Domain("o", number(5), (), (TWO, THREE))), ONE), {},
+            ),
         ),
         a_sum_of(lambda scope: terms(scope, 2), TWO, THREE),
     ),
@@ -845,6 +849,7 @@ def test_a_rule_refuses(name: str, _n: int, reason: str, term: Term, args: dict[
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
+@settings(max_examples=50)
 @given(data=st.data(), seed=st.integers(0, 3))
 def test_both_sides_of_a_rule_have_one_value(name: str, data: st.DataObject, seed: int) -> None:
     """At unequal small sizes, by loops: for random terms in which names inside and outside clash."""
