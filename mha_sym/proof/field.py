@@ -1,16 +1,17 @@
 """A second engine, which shares no code with the prover: claims at random points of finite fields.
 
-Both sides are evaluated exactly, modulo two random primes above ``2**30``, at random sizes that are pairwise
+Both sides are evaluated exactly, modulo two random primes above ``2**29``, at random sizes that are pairwise
 distinct and not 1 unless the claim fixes them, with random masks that satisfy the assumptions and permutations that
 are not their own inverses.  Exponentials are carried as exponential sums (`mha_sym.proof.exponential_sums`), so that
 ``exp(a + b) = exp(a) exp(b)`` and nothing else is known of them.  Maxima and functions of which nothing is known are
-random values that depend on their arguments.
+random values that depend on their arguments.  As in proofs, the inverse of 0 is 0, and a row of a softmax that keeps
+nothing has weights 0.
 
 What an answer means.  A claim that is true has no exceptions: where the sides differ, it is false (unless a maximum
 or an exponential below an exponential took part, of which more is true than is known here: no answer then).  Where
 they agree, the claim may still be false, with a probability of at most ``bound`` at these sizes, masks and
-permutations: a polynomial of degree n that is not zero vanishes at a random point modulo p with probability at most
-n/p (Schwartz and Zippel), and that has to happen for both primes in every trial.
+permutations; of others nothing is said.  A polynomial of degree n that is not zero vanishes at a random point modulo
+p with probability at most n/p (Schwartz and Zippel), and that has to happen for both primes in every trial.
 """
 
 from __future__ import annotations
@@ -26,30 +27,19 @@ import sympy
 
 from mha_sym.axes import Axis, Index, Permutation
 from mha_sym.expr import (
-    Compare,
     Concat,
-    Contract,
     Expr,
     Input,
-    Join,
-    Map,
-    Named,
     Permute,
-    Reduce,
-    Rename,
-    Repeat,
     Scalar,
     Select,
-    Softmax,
-    Split,
     Stack,
     Total,
-    Transpose,
     walk,
 )
 from mha_sym.proof.denominators import Field
 from mha_sym.proof.exponential_sums import LARGEST, Beyond, Sums, Unlucky, find_primes, spacing
-from mha_sym.proof.field_nodes import HANDLERS, Label, Labels, Value
+from mha_sym.proof.field_nodes import HANDLERS, Label, Labels, Value, bare, of_numbers, sum_of_positive
 from mha_sym.proof.theorem import Assumption, Claim
 
 #: what part of a mask is 1, trial by trial; more if the assumptions do not hold
@@ -355,11 +345,11 @@ class Trial:
         what is made of such inputs only that it is not zero is seen, and a difference then says nothing.
         """
         _, value = self.take(assumed)
-        if all(map(_of_numbers, walk(assumed))):
+        if all(map(of_numbers, walk(assumed))):
             signed = np.where(value.c > min(self.field.primes) // 2, -1, value.c)
             return bool((signed > 0).all())
-        if not isinstance(_bare(assumed), Input):
-            self.field.loose = self.field.loose or not _sum_of_positive(assumed)
+        if not isinstance(bare(assumed), Input):
+            self.field.loose = self.field.loose or not sum_of_positive(assumed)
         return bool(self.field.merged(value).c.any(axis=(0, -1)).all())
 
     # ------------------------------------------------------------ labels
@@ -408,34 +398,3 @@ class Trial:
         if count > 1:
             summed = self.field.mul(summed, self.field.integers(np.full((1,) * len(summed.shape), count)))
         return tuple(one for one in labels if one not in over), summed
-
-
-def _of_numbers(node: Expr) -> bool:
-    """Whether a node keeps among whole numbers."""
-    if isinstance(node, Input):
-        return node.boolean
-    return not isinstance(node, Softmax) and not (isinstance(node, Map) and node.op not in ("add", "mul", "neg"))
-
-
-def _bare(expr: Expr) -> Expr:
-    """What an expression is but for names and the order of its axes."""
-    while isinstance(expr, Named | Transpose | Repeat | Rename | Split | Join | Select | Permute):
-        expr = expr.arg
-    return expr
-
-
-def _sum_of_positive(expr: Expr) -> bool:
-    """Whether an expression is made of 0/1 inputs and exponentials so that it is positive where it is not zero."""
-    match expr:
-        case Input(boolean=boolean):
-            return boolean
-        case Compare() | Softmax() | Map("exp"):
-            return True
-        case Scalar(value=value):
-            return bool(value.is_positive)
-        case Map("add" | "mul" | "inv") | Contract() | Reduce("sum") | Total() | Stack() | Concat() | Named():
-            return all(map(_sum_of_positive, expr.children))
-        case Split() | Join() | Transpose() | Repeat() | Rename() | Permute() | Select():
-            return all(map(_sum_of_positive, expr.children))
-        case _:
-            return False

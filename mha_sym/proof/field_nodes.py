@@ -240,3 +240,37 @@ HANDLERS: dict[type[Expr], Callable[[Trial, Any], Value]] = {
     Rename: _rename, Reshape: _regrouped, Permute: _permute, Select: _select, Stack: _stack, Concat: _concat,
     Total: _total, Blocks: _blocks, Block: _block, Named: _same,
 }  # fmt: skip
+
+
+# ---------------------------------------------------------------- what is known of an expression without its value
+
+
+def of_numbers(node: Expr) -> bool:
+    """Whether a node keeps among whole numbers."""
+    if isinstance(node, Input):
+        return node.boolean
+    return not isinstance(node, Softmax) and not (isinstance(node, Map) and node.op not in ("add", "mul", "neg"))
+
+
+def bare(expr: Expr) -> Expr:
+    """What an expression is but for names and the order of its axes."""
+    while isinstance(expr, Named | Transpose | Repeat | Rename | Split | Join | Select | Permute):
+        expr = expr.arg
+    return expr
+
+
+def sum_of_positive(expr: Expr) -> bool:
+    """Whether an expression is made of 0/1 inputs and exponentials so that it is positive where it is not zero."""
+    match expr:
+        case Input(boolean=boolean):
+            return boolean
+        case Compare() | Softmax() | Map("exp"):
+            return True
+        case Scalar(value=value):
+            return bool(value.is_positive)
+        case Map("add" | "mul" | "inv") | Contract() | Reduce("sum") | Total() | Stack() | Concat() | Named():
+            return all(map(sum_of_positive, expr.children))
+        case Split() | Join() | Transpose() | Repeat() | Rename() | Permute() | Select():
+            return all(map(sum_of_positive, expr.children))
+        case _:
+            return False
