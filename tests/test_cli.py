@@ -133,7 +133,10 @@ def test_no_command_shows_the_help_and_is_no_success(capsys: Capture) -> None:
         (["trace", "--length", "0"], "mha-sym trace: Invalid value for '--length': 0 is not in the range x>=1."),
         (["count", "--heads", "0"], "mha-sym count: Invalid value for '--heads': 0 is not in the range x>=1."),
         (["count", "--heads", "two"], "mha-sym count: Invalid value for '--heads': 'two' is not a valid integer"),
-        (["derive"], "mha-sym derive: Missing argument 'NAME|PATH'."),
+        (["derive"], "mha-sym derive: Give the NAME or PATH of one theorem, or --all."),
+        (["derive", "--all"], "mha-sym derive: -o says where to write."),
+        (["derive", "--all", "-o", "x"], "mha-sym derive: --all writes html, latex, pdf: say which with --format."),
+        (["derive", "--format", "pdf", "softmax_rows_sum_to_one"], "mha-sym derive: -o says where to write."),
         (["prove", "nonsense"], "mha-sym: nonsense: there is no theorem 'nonsense'; hint: known are: "),
         (["derive", "nonsense"], "mha-sym: there is no theorem 'nonsense'; hint: known are: "),
     ],
@@ -385,28 +388,30 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
 @pytest.fixture
 def derivable(told: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
     told({"same": report("same"), "open": report("open", Verdict.UNDECIDED)})
-    monkeypatch.setattr("mha_sym.render.derivation.derive", lambda found, style: f"∀ {found.theorem.name}: {style}")
+    monkeypatch.setattr(
+        "mha_sym.render.derivation.derive", lambda found, style, rewrite: f"∀ {found.theorem.name}: {style}"
+    )
 
 
 @pytest.mark.usefixtures("derivable")
 class TestDerive:
     """Where the text goes; the text itself is tested with `mha_sym.render.derivation`."""
 
-    @pytest.mark.parametrize("style", ["unicode", "latex", "markdown"])
+    @pytest.mark.parametrize("style", ["unicode", "latex", "latex-fragment", "markdown", "html", "json"])
     def test_to_standard_output(self, style: str, capsys: Capture) -> None:
-        assert main(["derive", "same", "--format", style]) == Exit.OK
+        assert main(["derive", "same", "--format", style, "--detail"]) == Exit.OK
         assert capsys.readouterr() == (f"∀ same: {style}\n", "")
 
     def test_what_does_not_hold(self, capsys: Capture) -> None:
         assert main(["derive", "open"]) == Exit.FAILED
         out, err = capsys.readouterr()
-        assert out == "∀ open: unicode\n"
+        assert out == "∀ open: stages\n"
         assert err == "mha-sym: open: undecided, 1 of 1 controls refuted\n"
 
     def test_to_a_file(self, tmp_path: Path, capsys: Capture) -> None:
         target = tmp_path / "d.txt"
         assert main(["derive", "same", "-o", str(target)]) == Exit.OK
-        assert target.read_text(encoding="utf-8") == "∀ same: unicode\n"
+        assert target.read_text(encoding="utf-8") == "∀ same: stages\n"
         assert capsys.readouterr() == ("", "")
         assert list(tmp_path.iterdir()) == [target]
 
@@ -422,7 +427,7 @@ class TestDerive:
         target.write_text("mine")
         target.chmod(0o640)
         assert main(["derive", "same", "-o", str(target), "--force"]) == Exit.OK
-        assert target.read_text(encoding="utf-8") == "∀ same: unicode\n"
+        assert target.read_text(encoding="utf-8") == "∀ same: stages\n"
         assert target.stat().st_mode & 0o777 == 0o640
 
     def test_link_stays_a_link(self, tmp_path: Path) -> None:
@@ -430,7 +435,7 @@ class TestDerive:
         (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
         assert main(["derive", "same", "-o", str(tmp_path / "link.txt"), "--force"]) == Exit.OK
         assert (tmp_path / "link.txt").is_symlink()
-        assert (tmp_path / "real.txt").read_text(encoding="utf-8") == "∀ same: unicode\n"
+        assert (tmp_path / "real.txt").read_text(encoding="utf-8") == "∀ same: stages\n"
 
     def test_place_that_cannot_be_written(self, tmp_path: Path, capsys: Capture) -> None:
         target = tmp_path / "none" / "d.txt"

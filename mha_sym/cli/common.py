@@ -86,7 +86,7 @@ def wants_traceback(context: click.Context | None = None) -> bool:
     return bool((context or click.get_current_context()).find_root().meta.get("traceback", False))
 
 
-def write_file(path: Path, text: str, *, force: bool) -> None:
+def write_file(path: Path, content: str | bytes, *, force: bool) -> None:
     """Write a file whole or not at all.
 
     Raises:
@@ -94,7 +94,7 @@ def write_file(path: Path, text: str, *, force: bool) -> None:
     """
     refuse_existing(path, force=force)
     try:
-        _replace(path.resolve(), text)  # what a link points to, not the link
+        _replace(path.resolve(), content)  # what a link points to, not the link
     except OSError as error:
         raise Problem(f"{path} cannot be written: {error.strerror or error}") from error
 
@@ -111,12 +111,12 @@ def refuse_existing(path: Path, *, force: bool) -> None:
         raise Problem(f"{path} exists", hint="give --force to replace it")
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: str | bytes) -> None:
     """Write beside the file and rename, so that no reader ever finds half of it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with open(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with open(handle, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
         os.chmod(name, _mode(path))
         os.replace(name, path)
     except BaseException:

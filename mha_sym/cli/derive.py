@@ -1,40 +1,148 @@
-"""``mha-sym derive``: write down why a theorem holds, for people.
+"""``mha-sym derive``: write down why theorems hold, for people: one of them, or all as a book.
 
-The writing is in `mha_sym.render.derivation`; this finds the theorem, proves it and puts the text where it is wanted.
+The writing is in `mha_sym.render`; this finds the theorems, proves them and puts the text where it is wanted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from mha_sym.cli.common import Exit, complain, refuse_existing, traceback_option, write, write_file
+from mha_sym.cli.output import refuse_taken, write_directory
+from mha_sym.errors import Problem
 
-FORMATS = ("unicode", "latex", "markdown")
+if TYPE_CHECKING:
+    from mha_sym.proof.theorem import Report
+    from mha_sym.render.convention import Convention
+
+FORMATS = ("unicode", "latex", "latex-fragment", "markdown", "html", "json", "pdf")
+BOOKS = ("html", "latex", "pdf")
 
 
-@click.command(short_help="Write a derivation, step by step with reasons.")
-@click.argument("theorem", metavar="NAME|PATH")
+@click.command(short_help="Write a derivation, step by step with reasons, or a book of all.")
+@click.argument("theorem", metavar="NAME|PATH", required=False)
+@click.option("--all", "every", is_flag=True, help="All theorems as a book in the directory of -o: html, latex or pdf.")
 @click.option("--format", "style", type=click.Choice(FORMATS), default="unicode", show_default=True, help="Notation.")
+@click.option("--detail", is_flag=True, help="In Unicode: open every claim into its steps.")
+@click.option("--head", type=click.Choice(["r", "h", "i"]), default="r", show_default=True, help="Letter of a head.")
+@click.option("--vectors", type=click.Choice(["row", "column"]), default="row", show_default=True, help="x W, or W x.")
+@click.option("--axes", is_flag=True, help="Name the axes of every entry.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @traceback_option
-def derive(theorem: str, style: str, output: Path | None, force: bool) -> int:
-    """Derive a theorem: statement, assumptions, steps with reasons, controls with counterexamples."""
+def derive(
+    theorem: str | None, every: bool, style: str, detail: bool, head: Literal["r", "h", "i"],
+    vectors: Literal["row", "column"], axes: bool, output: Path | None, force: bool,
+) -> int:  # fmt: skip
+    """Derive a theorem: statement, assumptions, steps with reasons, controls with counterexamples.
+
+    With --all, an index and a page (or chapter) for every theorem, and questions with exercises.
+    """
+    from mha_sym.render.convention import Convention
+
+    if every == (theorem is not None):
+        raise click.UsageError("Give the NAME or PATH of one theorem, or --all.")
+    if output is None and (every or style == "pdf"):
+        raise click.UsageError("-o says where to write.")
+    convention = Convention(head, vectors, axes)
+    if every:
+        assert output is not None
+        return _book(style, convention, output, force)
+    assert theorem is not None
+    return _one(theorem, style, convention, detail, output, force)
+
+
+# ---------------------------------------------------------------- one theorem
+
+
+def _one(theorem: str, style: str, convention: Convention, detail: bool, output: Path | None, force: bool) -> int:
     from mha_sym.library import load
     from mha_sym.proof import prover
     from mha_sym.render import derivation
+    from mha_sym.render.convention import rewritten
 
     if output is not None:
         refuse_existing(output, force=force)
     report = prover.prove(load(theorem), recheck=True)
-    text = derivation.derive(report, style)
+    known = {"unicode": "unicode" if detail else "stages", "pdf": "latex"}
+    text = derivation.derive(report, known.get(style, style), lambda found: rewritten(found, convention))
     if output is None:
         write(text)
+    elif style == "pdf":
+        _pdf_file(output, text, force)
     else:
         write_file(output, text if text.endswith("\n") else text + "\n", force=force)
-    if not report.holds:
+    return _verdict([report])
+
+
+def _pdf_file(output: Path, latex: str, force: bool) -> None:
+    """The PDF; without a TeX engine the LaTeX beside it, and the complaint that says what is missing."""
+    from mha_sym.render.pdf import pdf
+
+    try:
+        content = pdf(latex)
+    except Problem:
+        beside = output.with_suffix(".tex")
+        write_file(beside, latex, force=force)
+        complain(f"{beside} is written")
+        raise
+    write_file(output, content, force=force)
+
+
+def _verdict(reports: Iterable[Report]) -> int:
+    """The exit code, and a line for every theorem that does not hold."""
+    failed = [one for one in reports if not one.holds]
+    for report in failed:
         controls = f"{report.refuted} of {len(report.controls)} controls refuted"
         complain(f"{report.theorem.name}: {report.verdict.value}, {controls}")
-    return Exit.OK if report.holds else Exit.FAILED
+    return Exit.FAILED if failed else Exit.OK
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def _book(style: str, convention: Convention, output: Path, force: bool) -> int:
+    from mha_sym.ask import questions
+    from mha_sym.library import load, theorem_names
+    from mha_sym.proof import prover
+    from mha_sym.render.book import Chapter, html_book, latex_book, related
+    from mha_sym.render.convention import rewritten
+    from mha_sym.render.derivation import derivation
+    from mha_sym.render.terminal import progress
+
+    if style not in BOOKS:
+        raise click.UsageError(f"--all writes {', '.join(BOOKS)}: say which with --format.")
+    refuse_taken(output, force=force)
+    names, asked = theorem_names(), questions()
+    reports, answered = [], []
+    with progress(len(names) + len(asked)) as done:
+        for name in names:
+            reports.append(prover.prove(load(name), recheck=True))
+            done(name)
+        for question in asked:
+            answered.append((question, question.answer()))
+            done(question.name)
+    others = related(reports)
+    chapters = [Chapter(rewritten(derivation(one), convention), others[one.theorem.name]) for one in reports]
+    files: dict[str, str | bytes] = dict((html_book if style == "html" else latex_book)(chapters, answered))
+    missing = _with_pdf(files) if style == "pdf" else None
+    write_directory(output, files, force=force)
+    if missing is not None:
+        complain(f"the LaTeX is in {output}")
+        raise missing
+    return _verdict(reports)
+
+
+def _with_pdf(files: dict[str, str | bytes]) -> Problem | None:
+    """Put the PDF of a book beside its LaTeX, or say why that is not possible."""
+    from mha_sym.render.pdf import pdf
+
+    try:
+        files["book.pdf"] = pdf(str(files["book.tex"]))
+    except Problem as problem:
+        return problem
+    return None

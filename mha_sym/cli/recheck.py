@@ -6,6 +6,7 @@ compared with the theorem of that name in the library.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from mha_sym.errors import Problem
 @traceback_option
 def recheck(file: Path, seconds: float, as_json: bool) -> int:
     """Replay a certificate FILE step by step, with nothing but the checker.
+
+    FILE may also be what derive --format json wrote; the certificate in it is checked.
 
     Ends with 0 if it is accepted, 1 if it is rejected, 2 if it cannot be read or not be checked in time.
     """
@@ -46,9 +49,26 @@ def _content(file: Path) -> bytes:
 
     try:
         with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+            text = stream.read(DERIVATION_BYTES + 1)
     except OSError as error:
         raise Problem(f"{file} cannot be read: {error.strerror or error}", expected="a certificate file") from error
+    return _embedded(file, text) if text.startswith(_DERIVATION) else text[: MAX_BYTES + 1]
+
+
+#: how the text of a derivation begins, and how long it may be
+_DERIVATION, DERIVATION_BYTES = b'{\n "format": "mha_sym-derivation"', 16 << 20
+
+
+def _embedded(file: Path, text: bytes) -> bytes:
+    """The certificate in a derivation: the text of a certificate file, which alone is checked."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Problem(f"{file} is no JSON: {error}", expected="what derive --format json writes") from error
+    certificate = found.get("certificate")
+    if certificate is None:
+        raise Problem(f"{file} holds no certificate", expected="the derivation of a theorem that is proved")
+    return json.dumps(certificate, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _comparison(text: bytes, name: str) -> str:

@@ -143,6 +143,25 @@ class Derivation:
         """How many controls are refuted."""
         return sum(one.verdict is Verdict.REFUTED for one in self.controls)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from mha_sym.render.notebook import html_cell
+
+        return html_cell(self)
+
+    def _repr_latex_(self) -> str:
+        """The claims, where a notebook shows no HTML."""
+        from mha_sym.render.notebook import latex_cell
+
+        return latex_cell(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """All forms at once; the notebook takes the best one that it can show."""
+        return {
+            "text/html": self._repr_html_(), "text/latex": self._repr_latex_(), "text/markdown": _markdown(self),
+            "text/plain": _unicode(self),
+        }  # fmt: skip
+
 
 def derivation(report: Report) -> Derivation:
     """The derivation of a theorem that was tried, proved or not.
@@ -178,25 +197,33 @@ def derivation(report: Report) -> Derivation:
     )  # fmt: skip
 
 
-def derive(report: Report, format: str = "unicode") -> str:
+def derive(report: Report, format: str = "unicode", rewrite: Callable[[Derivation], Derivation] | None = None) -> str:
     """The derivation as text.
 
     Args:
         report: from `mha_sym.proof.prover.prove`.
         format: one of `FORMATS`.
+        rewrite: what to make of it before it is written, such as another convention of notation.
 
     Raises:
         Problem: for an unknown format.
     """
     if format not in FORMATS:
         raise Problem(f"there is no format {format!r}", where="derive", expected=", ".join(FORMATS))
-    return FORMATS[format](derivation(report))
+    found = derivation(report) if rewrite is None else rewrite(derivation(report))
+    return _json(found, report) if format == "json" else FORMATS[format](found)
 
 
 def _unicode(found: Derivation) -> str:
     from mha_sym.render.unicode import unicode_text
 
     return unicode_text(found)
+
+
+def _stages(found: Derivation) -> str:
+    from mha_sym.render.unicode import unicode_text
+
+    return unicode_text(found, detail=False)
 
 
 def _latex(found: Derivation) -> str:
@@ -211,7 +238,32 @@ def _markdown(found: Derivation) -> str:
     return markdown_text(found)
 
 
-FORMATS: dict[str, Callable[[Derivation], str]] = {"unicode": _unicode, "latex": _latex, "markdown": _markdown}
+def _latex_fragment(found: Derivation) -> str:
+    from mha_sym.render.latex_fragment import latex_fragment
+
+    return latex_fragment(found)
+
+
+def _html(found: Derivation) -> str:
+    from mha_sym.render.html import html_page
+
+    return html_page(found)
+
+
+def _json(found: Derivation, report: Report | None = None) -> str:
+    """With the certificate, if the report is known and the theorem proved."""
+    from mha_sym.proof import certificate_file
+    from mha_sym.render.derivation_json import derivation_json
+
+    proved = report is not None and report.verdict is Verdict.PROVED
+    return derivation_json(found, certificate_file.write(report) if proved and report else "")
+
+
+#: ``stages`` is Unicode without the steps of the claims
+FORMATS: dict[str, Callable[[Derivation], str]] = {
+    "unicode": _unicode, "stages": _stages, "latex": _latex, "latex-fragment": _latex_fragment, "markdown": _markdown,
+    "html": _html, "json": _json,
+}  # fmt: skip
 
 
 # ---------------------------------------------------------------- claims

@@ -15,13 +15,12 @@ from mha_sym.render import sentences
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
 from mha_sym.render.html_math import Writer
 from mha_sym.render.html_style import style
+from mha_sym.render.matrices import stage
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: so many definitions stand open on a page; more are folded
 OPEN = 6
-#: so many reasons stand beside the line of a claim; the others are in its chain
-REASONS = 4
 
 #: what a page may load: nothing; scripts are refused too
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -29,11 +28,19 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a page is part of: where the index is, the pages of other theorems, and those that belong to this one."""
+    """What a page is part of.
+
+    Attributes:
+        home: where the index is.
+        links: the pages of other theorems, by name.
+        related: theorems that belong to this one, and why.
+        prefix: what the names of places on the page begin with, if there may be others like it on the same page.
+    """
 
     home: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     related: tuple[tuple[str, str], ...] = ()
+    prefix: str = ""
 
 
 ALONE = Surroundings()
@@ -95,15 +102,18 @@ class _Page:
             yield from ('<ul class="controls">', *map(self._control, found.controls), "</ul>")
         yield from ("<h2>What was checked</h2>", *_list(self._checks()))
 
+    def _place(self, number: int) -> str:
+        """The name of the place of a claim."""
+        return escaped(f"{self.around.prefix}claim-{number}")
+
     # ------------------------------------------------------------ head and end
 
     def _known(self) -> Iterator[str]:
         """What is known of a theorem that is not proved, claim by claim."""
-        lines = [
-            f'<a href="#claim-{one.number}">Claim {one.number}</a>: {self.writer.prose(sentences.undecided(one))}'
-            for one in self.found.claims if one.verdict is not Verdict.PROVED
-        ]  # fmt: skip
-        yield from _list(lines, "alarm")
+        open_ = [one for one in self.found.claims if one.verdict is not Verdict.PROVED]
+        known = [self.writer.prose(sentences.undecided(one)) for one in open_]
+        places = [f'<a href="#{self._place(one.number)}">Claim {one.number}</a>' for one in open_]
+        yield from _list((f"{place}: {what}" for place, what in zip(places, known, strict=True)), "alarm")
 
     def _related(self) -> Iterator[str]:
         if self.around.related:
@@ -170,12 +180,13 @@ class _Page:
 
     def _claims(self) -> Iterator[str]:
         yield (
-            "<p>Each line says what equals what, and why; it opens into the steps, entry by entry. Where only a part "
-            'of a line is new, that part is <strong style="color:var(--new)">in colour</strong>.</p>'
+            "<p>Each line says what equals what, and why, in matrices where that can be done: for every sequence of a "
+            "batch, heads as labels. It opens into the steps, entry by entry; where only a part of a step is new, that "
+            'part is <strong style="color:var(--new)">in colour</strong>.</p>'
         )
         for claim in self.found.claims:
             proved = claim.verdict is Verdict.PROVED
-            yield f'<details class="claim" id="claim-{claim.number}"{_open(not proved)}>'
+            yield f'<details class="claim" id="{self._place(claim.number)}"{_open(not proved)}>'
             yield f"<summary>{self._headline(claim)}</summary>"
             yield from [] if proved else [f'<p class="alarm">{self.writer.prose(sentences.undecided(claim))}</p>']
             yield from self._inside(claim)
@@ -184,15 +195,14 @@ class _Page:
     def _headline(self, claim: ClaimPart) -> str:
         words = self.writer.prose(claim.words) if claim.words else f"<code>{escaped(claim.name)}</code>"
         head = f'<h3><span class="number">{claim.number}</span> {words}</h3>'
-        reasons = list(dict.fromkeys(self._because(step, plain=True) for step in _reasons(claim)))
-        more = f"; and {len(reasons) - REASONS} more" if len(reasons) > REASONS + 1 else ""
-        why = "; ".join(reasons[:REASONS] if more else reasons) + more
-        return head + self.writer.equation(claim.left, claim.right) + (f'<span class="why">{why}</span>' if why else "")
+        why = "; ".join(map(self.writer.prose, sentences.reasons(claim, self.found.claims)))
+        line = self.writer.latex(stage(claim, self.writer.notation))
+        return head + line + (f'<span class="why">{why}</span>' if why else "")
 
     def _inside(self, claim: ClaimPart) -> Iterator[str]:
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in claim.variables]
-        if letters:
-            yield f'<p class="range">{sentences.positions(letters).capitalize()}:</p>'
+        yield f'<p class="range">{sentences.positions(letters).capitalize() or "In numbers"}:</p>'
+        yield self.writer.equation(claim.left, claim.right)
         if claim.defined:
             yield from ('<ul class="rows">', *map(self._definition, claim.defined), "</ul>")
         if claim.moves:
@@ -224,18 +234,12 @@ class _Page:
             yield f'<li><span class="number">{n}</span>{formula}<span class="why">{self._because(step)}</span></li>'
         yield "</ol>"
 
-    def _because(self, step: Step, *, plain: bool = False) -> str:
-        """The reason of a step; a claim is linked, but not where a link would stand in what opens something."""
-        words = self.writer.prose(sentences.because(step, self.found.claims))
-        if step.rule != "lemma" or plain:
-            return words
+    def _because(self, step: Step) -> str:
+        """The reason of a step; a claim is linked."""
+        if step.rule != "lemma":
+            return self.writer.prose(step.reason)
         number = next(one.number for one in self.found.claims if one.name == step.subject)
-        return f'by <a href="#claim-{number}">claim {number}</a>'
-
-
-def _reasons(claim: ClaimPart) -> Iterator[Step]:
-    for proof in claim.proofs:
-        yield from proof.steps[1:]
+        return f'by <a href="#{self._place(number)}">claim {number}</a>'
 
 
 def _open(open_: bool) -> str:

@@ -8,32 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from mha_sym.proof.terms import Index, Term
-from mha_sym.render.changes import Path, marked
-from mha_sym.render.latex_width import BEGIN, END, latex_width
+from mha_sym.render.changes import Path
+from mha_sym.render.coloured import Coloured
+from mha_sym.render.latex_width import latex_width
 from mha_sym.render.mathml import formula, mathml
-from mha_sym.render.notation import Written
 from mha_sym.render.prose import latex_formula, pieces
-from mha_sym.render.scripts import Latex
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.vocabulary import Vocabulary
 
 #: formulas narrower than this, in widths of the letter M, are never broken
 NARROW = 14.0
-
-
-@dataclass(frozen=True)
-class Coloured(Latex):
-    """LaTeX in which the objects with some ids stand between `BEGIN` and `END`."""
-
-    marked: frozenset[int] = field(default_factory=frozenset)
-
-    def written(self, term: Term, level: int) -> Written:
-        """The term, marked if it is one of these objects."""
-        text, kind = super().written(term, level)
-        return (f"{BEGIN}{text}{END}", kind) if id(term) in self.marked else (text, kind)
 
 
 @dataclass(frozen=True)
@@ -53,11 +40,7 @@ class Writer:
 
         What was changed is in colour, unless that is everything.
         """
-        ids: frozenset[int] = frozenset()
-        if any(changed):
-            term, ids = marked(term, [path for path in changed if path])
-        text = before + replace(self.notation, marked=ids).term(term)
-        return self.latex(text)
+        return self.latex(before + self.notation.coloured(term, changed))
 
     def equation(self, left: Term, right: Term) -> str:
         """``left = right`` in a box of its own."""
@@ -88,8 +71,8 @@ class Writer:
         """A sentence with its formulas; names that have pages lead there.
 
         Example:
-            >>> Writer(Vocabulary()).prose("a < b & c")
-            '<math alttext="a &lt; b"><mi>a</mi><mo form="infix">&lt;</mo><mi>b</mi></math> &amp; ...'
+            >>> Writer(Vocabulary()).prose("T < S & more")
+            '<math alttext="T &lt; S"><mi>T</mi><mo form="infix">&lt;</mo><mi>S</mi></math> &amp; more'
         """
         parts = re.split(rf"\b({'|'.join(map(re.escape, self.links))})\b", text) if self.links else [text]
         return "".join(self.link(part) if n % 2 else self._prose(part) for n, part in enumerate(parts))

@@ -18,12 +18,18 @@ DARK = {
 #: colours of text, and the grounds on which they stand
 READ_ON = tuple((text, on) for text in ("ink", "faint", "link", "new", "alarm", "good") for on in ("ground", "tint"))
 
+_TEXT = 'background:var(--ground);color:var(--ink);font:1rem/1.55 Charter,"Bitstream Charter",Georgia,serif'
+
+_FRAME = f"""
+html{{color-scheme:light dark;-webkit-text-size-adjust:100%}}
+body{{margin:0;{_TEXT}}}
+main{{max-width:64rem;margin:0 auto;padding:1.5rem 1rem 4rem}}
+nav{{max-width:64rem;margin:0 auto;padding:.6rem 1rem 0;font-size:.9rem}}
+@media print{{nav{{display:none}}}}
+"""
+
 _RULES = """
 *{box-sizing:border-box}
-html{color-scheme:light dark;-webkit-text-size-adjust:100%}
-body{margin:0;background:var(--ground);color:var(--ink);font:1rem/1.55 Charter,"Bitstream Charter",Georgia,serif}
-main{max-width:64rem;margin:0 auto;padding:1.5rem 1rem 4rem}
-nav{max-width:64rem;margin:0 auto;padding:.6rem 1rem 0;font-size:.9rem}
 h1{font-size:1.7rem;line-height:1.25;margin:.4rem 0}
 h2{font-size:1.2rem;margin:2.2rem 0 .6rem;border-bottom:1px solid var(--line);padding-bottom:.2rem}
 h3{font-size:1rem;font-weight:600;margin:0;display:inline}
@@ -79,17 +85,18 @@ table.signs td{display:inline-block;padding-right:1rem}
 @media print{
 details{border:0;padding:0}
 details::details-content{content-visibility:visible;height:auto}
-nav{display:none}
 }
 """
 
 
-def style() -> str:
-    """The rules for a whole page.
+def style(scope: str = "") -> str:
+    """The rules for a whole page, or for what has the class ``scope`` and stands in a page of others.
 
     Example:
-        >>> "prefers-color-scheme:dark" in style()
-        True
+        >>> "prefers-color-scheme:dark" in style(), style("mha-sym").startswith(".mha-sym{")
+        (True, True)
     """
     light, dark = (";".join(f"--{name}:{value}" for name, value in one.items()) for one in (LIGHT, DARK))
-    return f":root{{{light}}}\n@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{_RULES}"
+    where = f".{scope}" if scope else ":root"
+    colours = f"{where}{{{light}}}\n@media(prefers-color-scheme:dark){{{where}{{{dark}}}}}"
+    return f"{colours}\n{where}{{{_TEXT};padding:1rem;{_RULES}}}" if scope else f"{colours}{_FRAME}{_RULES}"

@@ -1,23 +1,27 @@
 r"""A derivation as a LaTeX article that needs nothing beyond the packages of a small TeX installation.
 
-Defines `latex_document`.  The preamble defines a few commands (``\step``, ``\sign``, ``\control``, ...), so that the
-body can be read and edited; formulas are broken by TeX at the places that are marked with ``\cut``.
+Defines `latex_document`, and its parts `latex_body` and `latex_frame`.  The preamble defines a few commands (``\step``,
+``\sign``, ``\control``, ...), so that the body can be read and edited; formulas are broken by TeX at the places that
+are marked with ``\cut``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
 from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import MARK, level_of, plain
+from mha_sym.render.changes import Path
+from mha_sym.render.coloured import Coloured
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
-from mha_sym.render.latex_width import latex_width
+from mha_sym.render.latex_width import BEGIN, END, latex_width
+from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_prose, latex_words
-from mha_sym.render.scripts import Latex, latex_escape
+from mha_sym.render.scripts import latex_escape
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: formulas narrower than this need no places to be broken at; those wider than a column have the reason below them
@@ -35,6 +39,9 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \newtheorem*{theorem}{Theorem}
 \definecolor{faint}{gray}{0.40}
 \definecolor{alarm}{rgb}{0.75,0,0}
+\definecolor{new}{rgb}{0.60,0.20,0}
+% \new ... \old: what a step changed
+\newcommand{\new}{\begingroup\color{new}}\newcommand{\old}{\endgroup}
 \renewcommand{\labelitemi}{$\bullet$}
 \setlength{\parindent}{0pt}\setlength{\parskip}{4pt plus 1pt}
 \newcommand{\cut}[1]{\penalty#1\relax}
@@ -49,6 +56,9 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
   \formula{{}=#2}}\hspace{3mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par\vspace{1pt}}
 \newcommand{\widestep}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{156mm}{%
   \formula{{}=#2}}\par\nopagebreak\leavevmode\hspace*{122mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par}
+% \stage{number}{formula}{why}: a claim in one line
+\newcommand{\stage}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{92mm}{%
+  \formula{#2}}\hspace{3mm}\parbox[t]{61mm}{\raggedright\footnotesize #3}\par\vspace{2pt}}
 % \sign{sign}{range}{meaning}: a row of the table of notation; \defined{formula}{reason}: a definition
 \newcommand{\sign}[3]{\par\leavevmode\parbox[t]{38mm}{\raggedright$#1$}\hspace{2mm}\parbox[t]{48mm}{%
   \raggedright$#2$}\hspace{2mm}\parbox[t]{74mm}{\raggedright #3}\par}
@@ -65,20 +75,29 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 
 def latex_document(found: Derivation) -> str:
     """The whole document."""
-    return "\n".join([PREAMBLE.strip(), *_Writer(found).lines()]) + "\n"
+    return latex_frame(found.title, latex_body(found))
+
+
+def latex_body(found: Derivation, prefix: str = "") -> Iterator[str]:
+    """What stands in the document; ``prefix`` tells its places from those of other theorems in the same one."""
+    return _Writer(found, prefix).lines()
+
+
+def latex_frame(title: str, lines: Iterable[str]) -> str:
+    """A document around some lines."""
+    head = rf"\hypersetup{{pdftitle={{{latex_words(title)}}}}}"
+    return "\n".join([PREAMBLE.strip(), head, r"\begin{document}", *lines, r"\end{document}"]) + "\n"
 
 
 class _Writer:
-    """Writes one document."""
+    """Writes one derivation."""
 
-    def __init__(self, found: Derivation) -> None:
-        self.found = found
-        self.notation = Latex(found.vocabulary.names, found.vocabulary.letters_for)
+    def __init__(self, found: Derivation, prefix: str) -> None:
+        self.found, self.prefix = found, prefix
+        self.notation = Coloured(found.vocabulary.names, found.vocabulary.letters_for)
 
     def lines(self) -> Iterator[str]:
         found = self.found
-        yield rf"\hypersetup{{pdftitle={{{latex_words(found.title)}}}}}"
-        yield r"\begin{document}"
         yield rf"{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
         alarm = "" if found.verdict is Verdict.PROVED else r"\color{alarm}\bfseries "
         yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(sentences.verdict(found))}\par}}"
@@ -86,13 +105,14 @@ class _Writer:
         yield from [rf"{{\small Source: {latex_words(sentences.ended(found.source))}\par}}"] if found.source else []
         yield from _section("Assumptions", _items(self._assumptions()))
         yield from _section("Notation", self._signs(found.vocabulary))
+        if found.claims:
+            yield from _section("Stage by stage", map(self._stage, found.claims))
         for claim in found.claims:
             yield from self._claim(claim)
         if found.controls:
             shown = [latex_prose(sentences.controls(found)), *map(_control, found.controls)]
             yield from _section("What is false", shown)
         yield from _section("What was checked", _items(self._checks()))
-        yield r"\end{document}"
 
     # ------------------------------------------------------------ head and end
 
@@ -139,10 +159,19 @@ class _Writer:
 
     # ------------------------------------------------------------ claims
 
+    def _stage(self, claim: ClaimPart) -> str:
+        """A claim in one line: what equals what, and why."""
+        number = self._link(claim.number, str(claim.number))
+        why = "; ".join(map(latex_prose, sentences.reasons(claim, self.found.claims)))
+        return _command("stage", number, self._broken(stage(claim, self.notation)), why)
+
+    def _link(self, number: int, text: str) -> str:
+        return rf"\hyperlink{{claim.{self.prefix}{number}}}{{{text}}}"
+
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         words = f" {latex_prose(claim.words)}" if claim.words else ""
         title = rf"Claim {claim.number}, \name{{{_name(claim.name)}}}."
-        yield rf"\subsubsection*{{\hypertarget{{claim.{claim.number}}}{{}}{title}{words}}}"
+        yield rf"\subsubsection*{{\hypertarget{{claim.{self.prefix}{claim.number}}}{{}}{title}{words}}}"
         if claim.verdict is not Verdict.PROVED:
             yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.undecided(claim))}\par}}"
         statement = self._broken(self.notation.equation(claim.left, claim.right))
@@ -168,8 +197,8 @@ class _Writer:
         for n, one in enumerate(proof.steps[1:], 1):
             reason = latex_prose(sentences.because(one, self.found.claims))
             if one.rule == "lemma":
-                reason = re.sub(r"claim (\d+)", r"\\hyperlink{claim.\1}{claim \1}", reason)
-            formula = self._formula(one.term)
+                reason = re.sub(r"claim (\d+)", lambda found: self._link(int(found[1]), found[0]), reason)
+            formula = self._formula(one.term, one.changed)
             yield _command(_wide("step", formula), str(n), formula, reason)
 
     def _at(self, at: Sequence[Index]) -> str:
@@ -178,8 +207,10 @@ class _Writer:
     def _plain(self, term: Term) -> str:
         return plain(self.notation.term(term))
 
-    def _formula(self, term: Term) -> str:
-        return self._broken(self.notation.term(term))
+    def _formula(self, term: Term, changed: Sequence[Path] = ()) -> str:
+        """The term, what was changed in colour."""
+        text = self._broken(self.notation.coloured(term, changed))
+        return text.replace(BEGIN, r"\new ").replace(END, r"\old ")
 
     def _broken(self, text: str) -> str:
         """The formula, with places to break it if it may need any."""
@@ -202,7 +233,7 @@ def _command(name: str, *arguments: str) -> str:
     return rf"\{name}" + "".join(f"{{{argument}}}" for argument in arguments)
 
 
-def _section(title: str, lines: Iterator[str] | list[str]) -> Iterator[str]:
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield rf"\subsection*{{{title}}}"
     yield from lines
 

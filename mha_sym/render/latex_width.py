@@ -18,7 +18,7 @@ SIGNS = {
     r"\sum": 1.6, r"\max": 2.2, r"\exp": 2.0, r"\le": 1.34, r"\bmod": 3.2, r"\cdot": 0.72, r"\times": 1.22,
     r"\mid": 0.8, r"\dots": 1.3, r"\,": 0.17, r"\lfloor": 0.45, r"\rfloor": 0.45, r"\sqrt": 0.85,
     r"\Bigl": 0.3, r"\Bigr": 0.3, r"\bigl": 0.1, r"\bigr": 0.1, r"\operatorname": 0.17,
-    r"\mathrm": 0.0, r"\mathit": 0.0, r"\allowbreak": 0.0,
+    r"\mathrm": 0.0, r"\mathit": 0.0, r"\allowbreak": 0.0, r"\new": 0.0, r"\old": 0.0,
 }  # fmt: skip
 LETTER, SCRIPT = 0.54, 0.72
 

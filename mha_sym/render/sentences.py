@@ -43,6 +43,18 @@ def because(step: Step, claims: Sequence[ClaimPart]) -> str:
     return f"by claim {next(one.number for one in claims if one.name == step.subject)}"
 
 
+#: so many reasons stand beside a claim in one line; the others are in its proof
+REASONS = 4
+
+
+def reasons(claim: ClaimPart, claims: Sequence[ClaimPart]) -> list[str]:
+    """Why a claim holds, in one line: the reasons of its steps."""
+    if claim.moves:
+        return ["axes rearranged, and nothing else"]
+    found = list(dict.fromkeys(because(step, claims) for proof in claim.proofs for step in proof.steps[1:]))
+    return found if len(found) <= REASONS + 1 else [*found[:REASONS], f"and {len(found) - REASONS} more"]
+
+
 def positive_because(condition: Condition) -> str:
     """Why a term is positive."""
     return "exponentials are positive" + (" and a key is kept" if condition.assumed else "")

@@ -15,7 +15,7 @@ from mha_sym.axes import Size
 from mha_sym.count import check_size
 
 #: the order of the sizes in a product; others follow by name
-ORDER = ("B", "T", "S", "d_model", "h", "d_k", "d_v")
+ORDER = ("B", "T", "S", "d_model", "h", "n_h", "d_k", "d_v")
 
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 

@@ -14,6 +14,7 @@ from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, Derivation, Proof
+from mha_sym.render.matrices import stage
 from mha_sym.render.prose import unicode_prose
 from mha_sym.render.scripts import Unicode
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -27,9 +28,9 @@ LEFT = 24
 KEPT = "\u00a0"
 
 
-def unicode_text(found: Derivation) -> str:
-    """The whole derivation."""
-    return "\n".join(line.rstrip() for line in _Writer(found).lines()) + "\n"
+def unicode_text(found: Derivation, *, detail: bool = True) -> str:
+    """The whole derivation, or with one line a claim instead of its steps if not ``detail``."""
+    return "\n".join(line.rstrip() for line in _Writer(found).lines(detail)) + "\n"
 
 
 class _Writer:
@@ -39,7 +40,7 @@ class _Writer:
         self.found = found
         self.notation = Unicode(found.vocabulary.names, found.vocabulary.letters_for)
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, detail: bool) -> Iterator[str]:
         found = self.found
         yield from (found.title, "═" * len(found.title))
         yield from _wrap(f"{found.name}. {_prose(sentences.verdict(found))}")
@@ -48,8 +49,10 @@ class _Writer:
             yield from ("", *_wrap(f"Source: {sentences.ended(found.source)}", "  ", "  "))
         yield from ("", *_heading("Assumptions"), *self._assumptions())
         yield from ("", *_heading("Notation"), *self._signs(found.vocabulary))
+        if not detail:
+            yield from ("", *_heading("Stage by stage"))
         for claim in found.claims:
-            yield from ("", *self._claim(claim))
+            yield from ("", *self._claim(claim)) if detail else self._stage(claim)
         if found.controls:
             yield from ("", *_heading("What is false"), *self._controls())
         yield from ("", *_heading("What was checked"))
@@ -107,6 +110,19 @@ class _Writer:
         return plain(self.notation.term(term))
 
     # ------------------------------------------------------------ claims
+
+    def _stage(self, claim: ClaimPart) -> Iterator[str]:
+        """What equals what, and why."""
+        number = f"{claim.number:>3} "
+        first, *more = rows(stage(claim, self.notation), WIDTH - len(number))
+        yield number + first
+        yield from (" " * (len(number) + 2) + row for row in more)
+        indent = " " * (len(number) + 2)
+        if claim.verdict is not Verdict.PROVED:
+            yield from _wrap(_prose(sentences.undecided(claim)), indent, indent)
+        yield from _wrap(_prose(claim.words), indent, indent) if claim.words else ()
+        why = "; ".join(sentences.reasons(claim, self.found.claims))
+        yield from _wrap(f"{{ {_prose(why)} }}", indent, f"{indent}  ") if why else ()
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         title = f"Claim {claim.number}, {claim.name}" + (f": {_prose(claim.words)}" if claim.words else "")

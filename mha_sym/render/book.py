@@ -1,0 +1,161 @@
+r"""All theorems as one book: an index, a page or a chapter each, and questions with exercises as the last chapter.
+
+Defines `related`, which finds theorems that belong together, `html_book`, a set of pages, and `latex_book`, one
+document and one file a theorem.  Writing the files is left to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mha_sym.expr import Expr, Named, walk
+from mha_sym.proof.theorem import Report, Theorem, Verdict
+from mha_sym.render import sentences
+from mha_sym.render.derivation import Derivation
+from mha_sym.render.html import Surroundings, html_page, page
+from mha_sym.render.html_math import Writer
+from mha_sym.render.latex import latex_body, latex_document, latex_frame
+from mha_sym.render.prose import latex_prose
+from mha_sym.render.question_book import Answered, html_questions, latex_questions
+from mha_sym.render.scripts import latex_escape
+from mha_sym.render.svg_parts import escaped
+from mha_sym.render.vocabulary import Vocabulary
+
+TITLE = "Multi-head attention, theorem by theorem"
+WORDS = (
+    "Every equality below is proved for all sizes, if no others are named, from a certificate that a small checker "
+    "replays; every false neighbour is refuted by a counterexample. Each theorem begins with its stages, one line each."
+)
+
+#: theorems that define so many tensors alike are about the same thing
+ALIKE = 7
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A theorem in a book: its derivation, and the theorems that belong to it with the reasons."""
+
+    found: Derivation
+    related: tuple[tuple[str, str], ...] = ()
+
+
+def related(reports: Sequence[Report]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """For each theorem the others that state something of it again, or are about the same tensors, and which.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> from mha_sym.expr import Input
+        >>> from mha_sym.proof.theorem import Claim
+        >>> x = Input("x", (axis("t"),))
+        >>> one, two = (Theorem(name, "", "", (Claim("twice", x + x, x * 2),)) for name in ("one", "two"))
+        >>> related([Report(one, (), (), 0.0), Report(two, (), (), 0.0)])["one"]
+        (('two', 'states twice too'),)
+    """
+    theorems = {one.theorem.name: one.theorem for one in reports}
+    claims = {name: _claims(one) for name, one in theorems.items()}
+    tensors = {name: _tensors(one) for name, one in theorems.items()}
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for name in theorems:
+        rows = []
+        for other in theorems:
+            if other != name:
+                why = _why(claims[name], claims[other], tensors[name], tensors[other])
+                rows += [(other, why)] if why else []
+        found[name] = tuple(rows)
+    return found
+
+
+_Claims = Mapping[tuple[Expr, Expr], str]
+
+
+def _claims(theorem: Theorem) -> dict[tuple[Expr, Expr], str]:
+    return {(claim.left, claim.right): claim.name for claim in theorem.claims}
+
+
+def _tensors(theorem: Theorem) -> dict[Expr, str]:
+    """The tensors that a theorem defines, in the order in which they occur."""
+    sides = [side for claim in theorem.claims for side in (claim.left, claim.right)]
+    return {node: node.name for side in sides for node in walk(side) if isinstance(node, Named)}
+
+
+def _why(own: _Claims, other: _Claims, tensors: Mapping[Expr, str], others: Mapping[Expr, str]) -> str:
+    """Why two theorems belong together, or nothing."""
+    same = [name for claim, name in own.items() if claim in other]
+    if same:
+        return f"states {', '.join(same)} too"
+    alike = dict.fromkeys(name for node, name in tensors.items() if node in others)
+    return f"is about the same {', '.join(alike)}" if len(alike) >= ALIKE else ""
+
+
+# ---------------------------------------------------------------- pages
+
+
+def html_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -> dict[str, str]:
+    """The pages of a book by the names of their files, ``index.html`` first."""
+    links = {one.found.name: f"{one.found.name}.html" for one in chapters}
+    files = {"index.html": page(TITLE, f"<main>\n{_html_index(chapters, links, bool(questions))}\n</main>\n")}
+    for one in chapters:
+        files[links[one.found.name]] = html_page(one.found, Surroundings("index.html", links, one.related))
+    if questions:
+        files["questions.html"] = html_questions(questions, links)
+    return files
+
+
+def _html_index(chapters: Sequence[Chapter], links: Mapping[str, str], questions: bool) -> str:
+    return "\n".join(_index_lines(chapters, Writer(Vocabulary(), links), questions))
+
+
+def _index_lines(chapters: Sequence[Chapter], writer: Writer, questions: bool) -> Iterator[str]:
+    yield f"<h1>{TITLE}</h1>"
+    yield f"<p>{WORDS}</p>"
+    yield '<h2>Theorems</h2>\n<ul class="controls">'
+    for one in chapters:
+        found = one.found
+        good = "good" if found.verdict is Verdict.PROVED else "alarm"
+        target = escaped(writer.links[found.name])
+        yield f'<li><p><a href="{target}">{writer.prose(found.title)}</a></p><p>{writer.prose(found.words)}</p>'
+        yield f'<p class="{good}">{writer.prose(sentences.verdict(found))}</p></li>'
+    yield "</ul>"
+    if questions:
+        yield '<h2>Check yourself</h2>\n<p><a href="questions.html">Questions with exercises</a></p>'
+
+
+# ---------------------------------------------------------------- one document
+
+
+def latex_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -> dict[str, str]:
+    """``book.tex``, and a document of its own for each theorem."""
+    files = {"book.tex": latex_frame(TITLE, _book_lines(chapters, questions))}
+    for one in chapters:
+        files[f"{one.found.name}.tex"] = latex_document(one.found)
+    return files
+
+
+def _book_lines(chapters: Sequence[Chapter], questions: Sequence[Answered]) -> Iterator[str]:
+    yield rf"{{\LARGE\bfseries {TITLE}\par}}"
+    yield rf"\bigskip {WORDS}\par\bigskip"
+    for one in chapters:
+        yield _entry(f"theorem.{one.found.name}", latex_prose(one.found.title))
+    yield from [_entry("questions", "Check yourself")] if questions else []
+    for one in chapters:
+        name = one.found.name
+        yield rf"\clearpage\hypertarget{{theorem.{name}}}{{}}\label{{theorem.{name}}}"
+        yield from latex_body(one.found, f"{name}.")
+        if one.related:
+            rows = (rf"\item {_reference(other)} {latex_prose(why)}." for other, why in one.related)
+            yield from (r"\subsection*{See also}", r"\begin{itemize}", *rows, r"\end{itemize}")
+    if questions:
+        yield r"\clearpage\hypertarget{questions}{}\label{questions}"
+        yield from latex_questions(questions, {one.found.name for one in chapters})
+
+
+def _entry(label: str, title: str) -> str:
+    """A line of the table of contents."""
+    return rf"\noindent\hyperlink{{{label}}}{{{title}}}\dotfill\pageref{{{label}}}\par"
+
+
+def _reference(name: str) -> str:
+    """The name of a theorem, which leads to it."""
+    shown = latex_escape(name).replace(r"\_", r"\_\allowbreak{}")
+    return rf"\hyperlink{{theorem.{name}}}{{\name{{{shown}}}}} (page~\pageref{{theorem.{name}}})"

@@ -1,0 +1,303 @@
+"""Other ways of writing the same derivation: another letter for heads, vectors as columns, axes by name.
+
+Defines `Convention` and `rewritten`, which makes a derivation in one convention of a derivation in the usual one; what
+writes it needs not know.  Nothing that is said to be checked is checked anew: only signs change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from mha_sym.proof.terms import (
+    Bind,
+    Cmp,
+    Digit,
+    Domain,
+    Entry,
+    Index,
+    Inj,
+    Join,
+    Mul,
+    Part,
+    Perm,
+    Size,
+    Term,
+    Var,
+    children,
+    flat_args,
+    rebuild,
+)
+from mha_sym.render.changes import changed
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Move, Proof, Step
+from mha_sym.render.prose import pieces
+from mha_sym.render.vocabulary import DefinedRow, LetterRow, Vocabulary
+
+#: what axes are called where they go by names, by the letter of their positions
+AXIS_NAMES = {
+    "b": "batch", "t": "query", "s": "key", "m": "model", "r": "head", "j": "feature", "c": "joined",
+}  # fmt: skip
+
+#: the number of heads, where the letter h is that of a head
+HEADS = "n_h"
+
+COLUMNS = (
+    "vectors are columns here: every matrix is the transpose of the one in code that multiplies x by W from the right, "
+    "and factors stand in the other order"
+)
+NAMES = (
+    "axes go by names here, as in named tensor notation: query(t) is position t in the axis query, and the order of "
+    "the axes means nothing"
+)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a derivation is written.
+
+    Attributes:
+        head: the letter of a head; with ``h`` the number of heads is ``n_h``.
+        vectors: ``row`` for x W, ``column`` for W x.
+        axes: whether positions in entries are told apart by the names of their axes.
+    """
+
+    head: Literal["r", "h", "i"] = "r"
+    vectors: Literal["row", "column"] = "row"
+    axes: bool = False
+
+
+USUAL = Convention()
+
+
+def rewritten(found: Derivation, convention: Convention) -> Derivation:
+    """The same derivation in another convention.
+
+    Example:
+        >>> from mha_sym.render.vocabulary import Vocabulary
+        >>> from mha_sym.proof.theorem import Verdict
+        >>> plain = Derivation("n", "Head r of h", "", "", Verdict.PROVED, "", (), Vocabulary(), (), (), (), 0)
+        >>> rewritten(plain, Convention(head="h")).title
+        'Head h of n_h'
+    """
+    return found if convention == USUAL else _Writing(found, convention).derivation()
+
+
+class _Writing:
+    """One derivation, written anew."""
+
+    def __init__(self, found: Derivation, convention: Convention) -> None:
+        self.found, self.convention = found, convention
+        self.letters = _letters(found.vocabulary, convention.head)
+        self.sizes = {"h": HEADS} if convention.head == "h" else {}
+        self.heads = {name: symbol.heads for name, symbol in found.vocabulary.names.items()}
+        entries = [row.entry for row in found.vocabulary.given] + [row.entry for row in self._defined()]
+        self.turned = {e.name for e in entries if convention.vectors == "column" and self._is_matrix(e)}
+        self.axes = {e.name: tuple(map(_axis_name, e.at)) for e in entries} if convention.axes else {}
+
+    def _defined(self) -> list[DefinedRow]:
+        return [*self.found.vocabulary.defined, *(row for claim in self.found.claims for row in claim.defined)]
+
+    def _is_matrix(self, entry: Entry) -> bool:
+        """Whether the last two axes of a tensor are those of a matrix: all but the batch may be."""
+        last = entry.at[self.heads.get(entry.name, 0) :][-2:]
+        return len(last) == 2 and not (isinstance(last[0], Var) and last[0].domain.name == "b")
+
+    def derivation(self) -> Derivation:
+        """All of it."""
+        found, text = self.found, self.text
+        notes = [COLUMNS] * bool(self.turned) + [NAMES] * bool(self.axes)
+        assumptions = [(text(words), None if one is None else self.term(one)) for words, one in found.assumptions]
+        return replace(
+            found, title=text(found.title), words=text(found.words), scope=text(found.scope),
+            assumptions=(*((words, None) for words in notes), *assumptions),
+            vocabulary=self.vocabulary(found.vocabulary),
+            claims=tuple(map(self.claim, found.claims)), controls=tuple(map(self.control, found.controls)),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ parts
+
+    def vocabulary(self, words: Vocabulary) -> Vocabulary:
+        """The table of notation."""
+        return replace(
+            words,
+            sizes=tuple(replace(row, name=self.sizes.get(row.name, row.name)) for row in words.sizes),
+            letters=tuple(map(self.letter, words.letters)),
+            given=tuple(
+                replace(
+                    row, entry=self.entry(row.entry), shape=self.turn(row.entry.name, tuple(map(self.term, row.shape))),
+                    values=self.values(row.entry.name, row.values),
+                )
+                for row in words.given
+            ),
+            defined=tuple(map(self.definition, words.defined)),
+            bijections=tuple(replace(row, size=self.term(row.size)) for row in words.bijections),
+            names={n: replace(one, label=self.letters.get(one.label, one.label)) for n, one in words.names.items()},
+            letters_for={self.letters.get(name, name): letter for name, letter in words.letters_for.items()},
+        )  # fmt: skip
+
+    def letter(self, row: LetterRow) -> LetterRow:
+        """A row of letters."""
+        made_of = None if row.made_of is None else self.index(row.made_of)
+        letters = tuple(self.letters.get(name, name) for name in row.letters)
+        return replace(row, letters=letters, size=self.term(row.size), made_of=made_of)
+
+    def definition(self, row: DefinedRow) -> DefinedRow:
+        """A definition."""
+        return DefinedRow(self.entry(row.entry), self.term(row.body), self.text(row.words))
+
+    def claim(self, claim: ClaimPart) -> ClaimPart:
+        """A claim with its lines."""
+        conditions = tuple(replace(one, term=self.term(one.term)) for one in claim.conditions)
+        return replace(
+            claim, words=self.text(claim.words), left=self.term(claim.left), right=self.term(claim.right),
+            variables=tuple(self.letters.get(name, name) for name in claim.variables),
+            proofs=tuple(map(self.proof, claim.proofs)), moves=tuple(map(self.move, claim.moves)),
+            conditions=conditions, defined=tuple(map(self.definition, claim.defined)),
+            rechecked=tuple(map(self.named, claim.rechecked)),
+        )  # fmt: skip
+
+    def proof(self, proof: Proof) -> Proof:
+        """The lines; what each changed is found anew, since factors have moved."""
+        steps = [replace(one, term=self.term(one.term), reason=self.text(one.reason)) for one in proof.steps]
+        new = [replace(step, changed=changed(before.term, step.term)) for before, step in pairwise(steps)]
+        return Proof(proof.goal, tuple[Step, ...]([*steps[:1], *new]))
+
+    def move(self, move: Move) -> Move:
+        """A station; an array in memory keeps the order of its axes."""
+        return replace(move, sizes=tuple(map(self.term, move.sizes)), at=tuple(map(self.index, move.at)))
+
+    def control(self, control: ControlPart) -> ControlPart:
+        """A control with its counterexample."""
+        given = {name: self.values(name, values) for name, values in control.given.items()}
+        place = {self.letters.get(name, name): number for name, number in control.place.items()}
+        return replace(
+            control, words=self.text(control.words), sizes=self.named(control.sizes), place=place, given=given
+        )
+
+    def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes by their new names."""
+        return {self.sizes.get(name, name): size for name, size in sizes.items()}
+
+    def values(self, name: str, values: Any) -> Any:
+        """Numbers of a tensor, in the order of its axes."""
+        return np.swapaxes(np.asarray(values), -1, -2) if name in self.turned and values is not None else values
+
+    # ------------------------------------------------------------ terms
+
+    def term(self, term: Term) -> Term:
+        """A term."""
+        match term:
+            case Entry():
+                return self.entry(term)
+            case Size(name, power):
+                return Size(self.sizes.get(name, name), power)
+            case Cmp(op, left, right, offset):
+                return Cmp(op, self.index(left), self.index(right), offset)
+            case Bind(op, var, body):
+                return Bind(op, self.var(var), self.term(body))
+            case Mul() if self.turned:
+                return Mul(tuple(_reversed([self.term(arg) for arg in flat_args(term)])))
+            case _:
+                return rebuild(term, tuple(map(self.term, children(term))))
+
+    def entry(self, entry: Entry) -> Entry:
+        """An entry: positions of a matrix change places, and get the names of their axes."""
+        at = tuple(map(self.index, entry.at))
+        known = self.axes.get(entry.name, ())
+        if known:
+            heads = self.heads.get(entry.name, 0)
+            shown = [Perm(axis, False, one) for axis, one in zip(known[heads:], at[heads:], strict=True)]
+            at = (*at[:heads], *shown)
+        return Entry(entry.name, self.turn(entry.name, at))
+
+    def turn(self, name: str, axes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What belongs to the axes of a tensor, in their new order."""
+        return (*axes[:-2], axes[-1], axes[-2]) if name in self.turned else axes
+
+    def var(self, var: Var) -> Var:
+        """A position by its new letter."""
+        return Var(self.letters.get(var.name, var.name), self.domain(var.domain))
+
+    def index(self, index: Index) -> Index:
+        """A position."""
+        match index:
+            case Var():
+                return self.var(index)
+            case Join(domain, parts):
+                return Join(self.domain(domain), tuple(map(self.index, parts)))
+            case Part(inner, domain, number):
+                return Part(self.index(inner), self.domain(domain), number)
+            case Inj(inner, domain, number):
+                return Inj(self.index(inner), self.domain(domain), number)
+            case Perm(name, inverse, inner):
+                return Perm(name, inverse, self.index(inner))
+            case Digit(parts, shape, into, number):
+                shapes = [tuple(map(self.domain, one)) for one in (shape, into)]
+                return Digit(tuple(map(self.index, parts)), shapes[0], shapes[1], number)
+            case _:
+                return index
+
+    def domain(self, domain: Domain) -> Domain:
+        """What a position ranges over."""
+        factors, blocks = tuple(map(self.domain, domain.factors)), tuple(map(self.domain, domain.blocks))
+        return Domain(domain.name, self.term(domain.size), factors, blocks)
+
+    # ------------------------------------------------------------ words
+
+    def text(self, text: str) -> str:
+        """A sentence: letters in its formulas, and what is said of rows and columns."""
+        found = "".join(self._formula(one.text) if one.formula else self._words(one.text) for one in pieces(text))
+        return found[:1].upper() + found[1:] if text[:1].isupper() and found[:1] != text[:1] else found
+
+    def _formula(self, formula: str) -> str:
+        new = {**self.letters, **self.sizes}
+        if new:
+            pattern = rf"(?<![A-Za-z])({'|'.join(new)})(?![A-Za-z0-9_])"
+            formula = re.sub(pattern, lambda found: new[found[1]], formula)
+        return _PRODUCT.sub(_other_order, formula) if self.turned else formula
+
+    def _words(self, words: str) -> str:
+        return re.sub(r"(?i)\b(row|column)", _exchanged, words) if self.turned else words
+
+
+def _letters(words: Vocabulary, head: str) -> dict[str, str]:
+    """New letters of positions; one that has the letter of heads already gives way."""
+    if head == "r":
+        return {}
+    taken = {name for row in words.letters for name in row.letters}
+    free = next(letter for letter in "lpquvwxyz" if letter not in taken)
+    return {"r": head} | ({head: free} if head in taken else {})
+
+
+def _axis_name(index: Index) -> str:
+    """The name of the axis in which the general position of a tensor lies."""
+    name = index.domain.name if isinstance(index, Var | Join) else "c"
+    return AXIS_NAMES.get(name, name)
+
+
+def _reversed(args: list[Term]) -> list[Term]:
+    """Factors with the tensors among them in the other order, everything else where it was."""
+    tensors = [arg for arg in args if isinstance(arg, Entry)]
+    return [tensors.pop() if isinstance(arg, Entry) else arg for arg in args]
+
+
+_FACTOR = (
+    r"(?:Concat\([^()]*(?:\([^()]*\)[^()]*)*\)|Concat_\w Z\^\(\w\)"
+    r"|(?:b_[A-Z]|[A-Z](?:_[A-Za-z0-9]+)?)(?:\^\(\w\))?(?:\^T)?)"
+)
+#: a product of matrices in a sentence
+_PRODUCT = re.compile(rf"(?<![\w^(]){_FACTOR}(?: {_FACTOR})+(?![\w^(\[])")
+
+
+def _other_order(found: re.Match[str]) -> str:
+    return " ".join(reversed(re.findall(_FACTOR, found[0])))
+
+
+def _exchanged(found: re.Match[str]) -> str:
+    word = "column" if found[1].lower() == "row" else "row"
+    return word.capitalize() if found[1][0].isupper() else word

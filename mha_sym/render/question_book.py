@@ -1,0 +1,120 @@
+"""Questions with their answers and exercises as a page, and as a chapter in LaTeX.
+
+Defines `html_questions` and `latex_questions`.  The answers are given; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from mha_sym.render.html import page
+from mha_sym.render.html_math import Writer
+from mha_sym.render.prose import latex_prose
+from mha_sym.render.question import Answer, Exercise, Finding, Question, Table
+from mha_sym.render.scripts import latex_escape
+from mha_sym.render.svg_parts import escaped
+from mha_sym.render.vocabulary import Vocabulary
+
+#: a question with what it was answered when the book was made
+Answered = tuple[Question, Answer]
+
+TITLE = "Check yourself"
+WORDS = "Each answer rests on results that were computed when this was written; the commands mark answers of your own."
+WRONG = "Not all of this holds: see the findings that are marked so."
+
+
+def html_questions(answered: Sequence[Answered], links: Mapping[str, str]) -> str:
+    """The page."""
+    lines = "\n".join(_page(answered, Writer(Vocabulary(), links)))
+    return page(TITLE, f'<nav><a href="index.html">All theorems</a></nav>\n<main>\n{lines}\n</main>\n')
+
+
+def _page(answered: Sequence[Answered], writer: Writer) -> Iterator[str]:
+    yield f"<h1>{TITLE}</h1>\n<p>{WORDS}</p>\n<ol>"
+    for question, _ in answered:
+        yield f'<li><a href="#question-{question.number}">{writer.prose(question.title)}</a></li>'
+    yield "</ol>"
+    for question, answer in answered:
+        yield f'<h2 id="question-{question.number}">{question.number}. {writer.prose(question.title)}</h2>'
+        yield from [] if answer.holds else [f'<p class="alarm">{WRONG}</p>']
+        yield f'<div class="statement"><p>{writer.prose(answer.short)}</p></div>'
+        yield from (f"<p>{writer.prose(one)}</p>" for one in answer.paragraphs)
+        yield f"<details><summary>{len(answer.findings)} results</summary><ul>"
+        yield from (_finding(one, writer) for one in answer.findings)
+        yield "</ul></details>"
+        yield from (line for table in answer.tables for line in _table(table, writer))
+        yield f"<p>The theorems, step by step: {writer.prose(', '.join(question.theorems))}.</p>"
+        yield from _exercises(question, writer)
+
+
+def _finding(one: Finding, writer: Writer) -> str:
+    alarm = "" if one.holds else ' class="alarm"'
+    source = f" ({writer.prose(one.theorem)}: <code>{escaped(one.claim)}</code>)" if one.theorem else ""
+    return f"<li{alarm}>{writer.prose(one.words)} <strong>{writer.prose(one.result)}</strong>{source}</li>"
+
+
+def _table(table: Table, writer: Writer) -> Iterator[str]:
+    yield f'<div class="scroll" tabindex="0"><table><caption>{writer.prose(table.title)}</caption>'
+    yield f"<thead><tr>{''.join(f'<th>{escaped(one)}</th>' for one in table.header)}</tr></thead><tbody>"
+    for row in table.rows:
+        yield f"<tr>{''.join(f'<td>{writer.prose(one)}</td>' for one in row)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _exercises(question: Question, writer: Writer) -> Iterator[str]:
+    for one in question.exercises:
+        yield f"<h3>Exercise {one.number}.</h3>"
+        yield f"<p>{writer.prose(one.prompt)}</p><p><code>{escaped(_command(question, one))}</code></p>"
+        yield f"<details><summary>Solution</summary><p><code>{escaped(one.solution)}</code></p></details>"
+
+
+def _command(question: Question, one: Exercise) -> str:
+    which = f" --exercise {one.number}" if one.number > 1 else ""
+    return f"mha-sym ask {question.number}{which} --answer '{one.example}'"
+
+
+# ---------------------------------------------------------------- LaTeX
+
+
+def latex_questions(answered: Sequence[Answered], names: Collection[str]) -> Iterator[str]:
+    """The lines of the chapter; ``names`` are the theorems that have a place to lead to."""
+    yield rf"{{\LARGE\bfseries {TITLE}\par}}"
+    yield WORDS
+    for question, answer in answered:
+        yield rf"\subsection*{{{question.number}. {_latex(question.title)}}}"
+        yield from [] if answer.holds else [rf"{{\color{{alarm}}\bfseries {WRONG}\par}}"]
+        yield rf"\textit{{{_latex(answer.short)}}}\par"
+        yield from (_latex(one) + r"\par" for one in answer.paragraphs)
+        yield r"\begin{itemize}"
+        for found in answer.findings:
+            yield rf"\item {_latex(found.words)} \textbf{{{_latex(found.result)}}}" + _source(found, names)
+        yield r"\end{itemize}"
+        for one in question.exercises:
+            yield rf"\textbf{{Exercise {one.number}.}} {_latex(one.prompt)}\par"
+            yield rf"{{\small Solution: \texttt{{{_typed(one.solution)}}}\par}}"
+
+
+def _source(one: Finding, names: Collection[str]) -> str:
+    if not one.theorem:
+        return ""
+    shown = latex_escape(one.theorem).replace(r"\_", r"\_\allowbreak{}")
+    name = rf"\name{{{shown}}}"
+    return rf" (\hyperlink{{theorem.{one.theorem}}}{{{name}}})" if one.theorem in names else f" ({name})"
+
+
+#: signs of results that are no words: in LaTeX they need mathematics
+_SIGNS = {
+    "√": r"$\surd$", "²": "$^2$", "³": "$^3$", "Σ": r"$\Sigma$", "ᵀ": r"$^{\mathsf{T}}$", "✓": "yes", "✗": "no",
+    "→": r"$\to$", "⁻": "$^-$", "π": r"$\pi$", "σ": r"$\sigma$", "≥": r"$\ge$", "≠": r"$\ne$",
+}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    """A sentence; a sign that no font of a small installation has is left out."""
+    found = "".join(_SIGNS.get(sign, sign) for sign in latex_prose(text))
+    return re.sub(r"[^\x00-\x7f]", "?", found)
+
+
+def _typed(text: str) -> str:
+    return re.sub(r"[^\x00-\x7f]", "?", latex_escape(text)).replace(",", r",\allowbreak{}").replace("-", "{-}")

@@ -1,0 +1,108 @@
+"""Other conventions of notation: the same values by other signs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from mha_sym.axes import axis
+from mha_sym.expr import Input
+from mha_sym.proof.prover import prove
+from mha_sym.proof.terms import Index, Perm
+from mha_sym.proof.theorem import Claim, Report, Theorem
+from mha_sym.render.convention import USUAL, Convention, _Writing, rewritten
+from mha_sym.render.derivation import FORMATS, derivation
+from mha_sym.render.unicode import unicode_text
+
+CONVENTIONS = (Convention("h"), Convention("i", "column"), Convention("h", "column", axes=True))
+
+
+def test_the_usual_one_changes_nothing(report: Report) -> None:
+    found = derivation(report)
+    assert rewritten(found, USUAL) is found
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+def test_every_line_keeps_its_value(report: Report, convention: Convention, values: Callable[..., Any]) -> None:
+    """Both are evaluated by loops; where matrices are transposed, entries are drawn for the transposed places."""
+    found = derivation(report)
+    other = rewritten(found, convention)
+    letters = {"h": {"r": "h"}, "i": {"r": "i"}, "r": {}}[convention.head]
+    turned = _Writing(found, convention).turned
+    loops = values(report.claims[-1].context)
+
+    class Turned(values):  # type: ignore[valid-type, misc]
+        def entry(self, name: str, place: tuple[int, ...]) -> Any:
+            back = (*place[:-2], place[-1], place[-2]) if name in turned else place
+            return loops.entry(name, back)
+
+        def number(self, index: Index, at: Mapping[str, int]) -> int:
+            if isinstance(index, Perm) and index.name not in loops.context.bijections:
+                return self.number(index.index, at)  # only the name of an axis
+            return int(super().number(index, at))
+
+        def order(self, name: str, domain: Any) -> list[int]:
+            return loops.order(name, loops.context.bijections[name])
+
+    sizes = {**loops.sizes, "n_h": loops.sizes["h"]}
+    again = Turned(loops.context, sizes=sizes)
+    drawn = random.Random(0)
+    for claim, changed in zip(found.claims, other.claims, strict=True):
+        for proof, new_proof in zip(claim.proofs[:1], changed.proofs[:1], strict=True):
+            place = {v.name: drawn.randrange(loops.size(v.domain)) for v in proof.goal.variables}
+            moved = {letters.get(name, name): number for name, number in place.items()}
+            for step, new_step in list(zip(proof.steps, new_proof.steps, strict=True))[:6]:
+                expected, got = loops.term(step.term, place), again.term(new_step.term, moved)
+                assert got == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def text(proved: Callable[[str], Report], name: str, convention: Convention) -> str:
+    return unicode_text(rewritten(derivation(proved(name)), convention))
+
+
+def test_heads_by_h(proved: Callable[[str], Report]) -> None:
+    shown = text(proved, "combined_projection_eq_separate_heads", Convention("h"))
+    assert "Claim 1, Q: Slice h of Q is the query matrix Q^(h) of head h." in shown
+    assert "h           0 ≤ h < n_h        head" in shown
+    assert "c = h d_k + j" in shown
+    assert "n_h (heads)" in shown
+    assert "splitting the feature axis into (n_h, d_k)" in shown
+    assert "^(r)" not in shown
+
+
+def test_vectors_as_columns(proved: Callable[[str], Report]) -> None:
+    shown = text(proved, "combined_projection_eq_separate_heads", Convention(vectors="column"))
+    assert "= Σ_m W_Q^(r)[j,m] X_q[b,m,t]" in shown
+    assert "Slice r of the scores is K^(r)ᵀ Q^(r) / √d_k." in shown
+    assert "whose matrices are the row blocks of W_Q, W_K, W_V." in shown
+    assert "Vectors are columns here:" in shown
+    assert "column-wise softmax" in shown
+    assert "W_Q = [[1],[0]]" in shown
+
+
+def test_axes_by_name(proved: Callable[[str], Report]) -> None:
+    shown = text(proved, "combined_projection_eq_separate_heads", Convention(axes=True))
+    assert "Q[batch(b),head(r),query(t),feature(j)] = Q^(r)[batch(b),query(t),feature(j)]" in shown
+    assert "W_Q[model(m), joined(r d_k + j)]" in shown
+
+
+def test_a_letter_that_is_taken_gives_way() -> None:
+    x = Input("x", (axis("h"), axis("k"), axis("t")))
+    y = Input("y", (axis("h"), axis("i")))
+    theorem = Theorem("n", "", "", (Claim("first", x + x, x * 2), Claim("second", y + y, y * 2)))
+    found = rewritten(derivation(prove(theorem, recheck=False)), Convention("i"))
+    letters = [letter for row in found.vocabulary.letters for letter in row.letters]
+    assert len(set(letters)) == len(letters)
+    assert "y[i,l]" in unicode_text(found)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_form_can_be_written(format: str, proved: Callable[[str], Report]) -> None:
+    found = derivation(proved("key_bias_cancels_value_bias_folds"))
+    for convention in CONVENTIONS:
+        assert FORMATS[format](rewritten(found, convention))
+
+

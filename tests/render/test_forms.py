@@ -1,0 +1,172 @@
+"""Derivations as JSON with their certificate, as a fragment for a paper, and in a notebook."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mha_sym.axes import axis
+from mha_sym.cli import main
+from mha_sym.cli.common import Exit
+from mha_sym.errors import Problem
+from mha_sym.expr import Input
+from mha_sym.library import theorem_names
+from mha_sym.proof.prover import prove
+from mha_sym.proof.theorem import Claim, Control, Report, Theorem
+from mha_sym.render import pdf as pdf_module
+from mha_sym.render.derivation import derivation, derive
+from mha_sym.render.latex_fragment import latex_fragment
+
+X = Input("X", (axis("t", "T"),))
+WRONG = Theorem("wrong", "Wrong", "x + x is 3 x.", (Claim("thrice", X + X, X * 3, "The sum is 3 X."),))
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def test_json_says_what_the_other_forms_say(report: Report) -> None:
+    found, data = derivation(report), json.loads(derive(report, "json"))
+    assert (data["format"], data["version"], data["name"]) == ("mha_sym-derivation", 1, report.theorem.name)
+    assert [one["name"] for one in data["claims"]] == [one.name for one in found.claims]
+    assert [[len(p) for p in c["proofs"]] for c in data["claims"]] == [
+        [len(p.steps) for p in c.proofs] for c in found.claims
+    ]
+    assert all(set(line["formula"]) == {"unicode", "latex"} for c in data["claims"] for p in c["proofs"] for line in p)
+    assert len(data["controls"]) == len(report.controls)
+    assert data["certificate"]["theorem"]["name"] == report.theorem.name
+
+
+def test_the_certificate_in_it_can_be_checked_again(
+    proved: Callable[[str], Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text(derive(proved("softmax_rows_sum_to_one"), "json"), encoding="utf-8")
+    assert main(["recheck", str(file)]) == Exit.OK
+    assert "softmax_rows_sum_to_one: accepted" in capsys.readouterr().out
+    data = json.loads(file.read_text(encoding="utf-8"))
+    data["certificate"]["goals"][0]["left_steps"].pop()
+    file.write_text(json.dumps(data, indent=1, ensure_ascii=False), encoding="utf-8")
+    assert main(["recheck", str(file)]) != Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [('{\n "format": "mha_sym-derivation",', "is no JSON"),
+     ('{\n "format": "mha_sym-derivation", "certificate": null}', "holds no certificate"),
+     ('{\n "format": "mha_sym-derivation", "a": ' + "[" * 100_000, "is no JSON"),
+     ('{\n "format": "mha_sym-derivation", "certificate": [1]}', "unreadable")],
+    ids=["cut", "open", "deep", "other"],
+)  # fmt: skip
+def test_what_holds_no_certificate(
+    content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "d.json"
+    file.write_text(content, encoding="utf-8")
+    assert main(["recheck", str(file)]) == Exit.UNUSABLE
+    assert words in capsys.readouterr().err
+
+
+def test_what_is_not_proved_has_no_certificate() -> None:
+    data = json.loads(derive(prove(WRONG, recheck=False), "json"))
+    assert data["verdict"] == "refuted"
+    assert data["certificate"] is None
+    assert data["claims"][0]["counterexample"].startswith("T=")
+
+
+# ---------------------------------------------------------------- a fragment for a paper
+
+
+def test_a_fragment_has_labels_and_no_preamble(proved: Callable[[str], Report]) -> None:
+    text = latex_fragment(derivation(proved("combined_projection_eq_separate_heads")))
+    assert not re.search(r"\\(documentclass|usepackage|newcommand|begin\{document\})", text)
+    labels = re.findall(r"\\label\{([^}]*)\}", text)
+    assert labels[:2] == [
+        "thm:combined-projection-eq-separate-heads", "eq:combined-projection-eq-separate-heads:Q",
+    ]  # fmt: skip
+    assert len(labels) == len(set(labels)) == 7
+    assert set(re.findall(r"\\eqref\{([^}]*)\}", text)) < set(labels)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_all_fragments_compile_in_one_paper(proved: Callable[[str], Report], tmp_path: Path) -> None:
+    for name in theorem_names():
+        (tmp_path / f"{name}.tex").write_text(latex_fragment(derivation(proved(name))), encoding="utf-8")
+    (tmp_path / "wrong.tex").write_text(latex_fragment(derivation(prove(WRONG, recheck=False))), encoding="utf-8")
+    inputs = "".join(rf"\input{{{name}}}" for name in (*theorem_names(), "wrong"))
+    paper = r"\documentclass{article}\usepackage{amsmath}\allowdisplaybreaks\begin{document}" + inputs
+    (tmp_path / "paper.tex").write_text(paper + r"\end{document}", encoding="utf-8")
+    for _ in range(2):
+        ended = subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", "paper.tex"], cwd=tmp_path, capture_output=True, timeout=120,
+            check=False,
+        )  # fmt: skip
+    log = (tmp_path / "paper.log").read_text(encoding="latin-1")
+    assert ended.returncode == 0
+    assert not re.search(r"^!|undefined|multiply", log, re.MULTILINE)
+
+
+# ---------------------------------------------------------------- a notebook
+
+
+def test_what_a_notebook_shows() -> None:
+    found = derivation(prove(Theorem("twice", "T", "W", (Claim("n", X + X, X * 2),)), recheck=False))
+    bundle = found._repr_mimebundle_()
+    assert set(bundle) == {"text/html", "text/latex", "text/markdown", "text/plain"}
+    assert bundle["text/latex"] == r"$\displaystyle \begin{aligned} X[t] + X[t] &= X[t]\,\cdot 2 \end{aligned}$"
+    root = ElementTree.fromstring(bundle["text/html"])
+    assert (root.get("class"), root.get("lang")) == ("mha-sym", "en")
+    ids = [one.get("id", "") for one in root.iter() if one.get("id")]
+    assert ids == ["twice-claim-1"]
+
+
+def test_the_rules_of_a_cell_touch_nothing_else() -> None:
+    found = derivation(prove(WRONG, recheck=False))
+    rules = re.search(r"<style>(.*?)</style>", found._repr_html_(), re.DOTALL)
+    assert rules is not None
+    depth, outside = 0, ""
+    for sign in rules[1]:
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        outside += sign if depth == 0 and sign != "}" else ""
+    assert set(outside.split()) <= {".mha-sym", "@media(prefers-color-scheme:dark)"}
+    assert not re.search(r"(?m)^(html|body|main|nav)\b", rules[1])
+
+
+# ---------------------------------------------------------------- PDF
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_a_document_becomes_a_pdf_the_same_each_time(proved: Callable[[str], Report]) -> None:
+    text = derive(proved("split_transpose_join_is_identity"), "latex")
+    first = pdf_module.pdf(text)
+    assert first.startswith(b"%PDF")
+    assert first == pdf_module.pdf(text)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_what_tex_does_not_accept() -> None:
+    with pytest.raises(Problem, match="does not accept") as caught:
+        pdf_module.pdf(r"\documentclass{article}\begin{document}\nonsense\end{document}")
+    assert caught.value.got == "! Undefined control sequence."
+
+
+def test_without_a_tex_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    target = tmp_path / "rows.pdf"
+    assert main(["derive", "split_transpose_join_is_identity", "--format", "pdf", "-o", str(target)]) == Exit.UNUSABLE
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.tex"]
+    err = capsys.readouterr().err
+    assert "apt-get install --no-install-recommends texlive-latex-base texlive-latex-recommended lmodern" in err
+
+
+def test_controls_are_counted_in_every_form() -> None:
+    theorem = Theorem("t", "T", "W", (Claim("n", X + X, X * 2),), (Control("c", X + X, X * 3, "Three."),))
+    assert all("Three." in derive(prove(theorem, recheck=False), form) for form in ("unicode", "json", "html", "latex"))

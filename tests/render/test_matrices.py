@@ -1,0 +1,84 @@
+"""Claims at the height of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mha_sym.axes import axis
+from mha_sym.expr import Input
+from mha_sym.pattern import einsum
+from mha_sym.proof.prover import prove
+from mha_sym.proof.theorem import Claim, Report, Theorem
+from mha_sym.render.breaks import plain
+from mha_sym.render.convention import Convention, rewritten
+from mha_sym.render.derivation import Derivation, derivation
+from mha_sym.render.matrices import stage
+from mha_sym.render.scripts import Latex, Unicode
+
+
+def lines(found: Derivation, script: type[Unicode] | type[Latex] = Unicode) -> list[str]:
+    notation = script(found.vocabulary.names, found.vocabulary.letters_for)
+    return [plain(stage(claim, notation)) for claim in found.claims]
+
+
+def test_the_stages_of_a_layer(proved: Callable[[str], Report]) -> None:
+    assert lines(derivation(proved("combined_projection_eq_separate_heads"))) == [
+        "Q_r = X_q W_Q^(r) = Q^(r)",
+        "K_r = X_k W_K^(r) = K^(r)",
+        "V_r = X_v W_V^(r) = V^(r)",
+        "S_r = Q^(r) K^(r)ᵀ / √d_k = S^(r)",
+        "A_r = softmax(S^(r)) = A^(r)",
+        "Z_r = A^(r) V^(r) = Z^(r)",
+    ]
+
+
+def test_masks_biases_and_primes(proved: Callable[[str], Report]) -> None:
+    found = lines(derivation(proved("combined_layer_eq_separate_layer")))
+    assert found[3:5] == ["S_r = Q^(r) K^(r)ᵀ / √d_k + M_r = S^(r)", "A_r = softmax(S^(r); keep_r) = A^(r)"]
+    assert found[8] == "Q'_r = X_q W_Q^(r) + b_Q^(r) = Q'^(r)"
+    assert found[-1] == "Y' = C' W_O + b_O = Y_sep'"
+
+
+def test_in_latex(proved: Callable[[str], Report]) -> None:
+    found = lines(derivation(proved("combined_projection_eq_separate_heads")), Latex)
+    assert found[3] == r"S_{r} = \frac{Q^{(r)}\,{K^{(r)}}^{\mathsf{T}}}{\sqrt{d_{k}}} = S^{(r)}"
+
+
+def test_a_sum_over_heads_and_heads_in_another_order(proved: Callable[[str], Report]) -> None:
+    assert lines(derivation(proved("concat_output_eq_sum_over_heads")))[1] == "Y_sep = Σ_r H^(r) + b_O = Y_sum"
+    assert lines(derivation(proved("head_permutation_leaves_layer_unchanged")))[0] == "Q_(π(r)) = Q'_r"
+
+
+def test_columns_stand_in_the_other_order(proved: Callable[[str], Report]) -> None:
+    found = rewritten(derivation(proved("combined_projection_eq_separate_heads")), Convention("h", "column"))
+    assert [lines(found)[n] for n in (0, 3, 5)] == [
+        "Q_h = W_Q^(h) X_q = Q^(h)", "S_h = K^(h)ᵀ Q^(h) / √d_k = S^(h)", "Z_h = V^(h) A^(h) = Z^(h)",
+    ]  # fmt: skip
+
+
+def test_another_tensor_for_every_row_is_written_entry_by_entry(proved: Callable[[str], Report]) -> None:
+    """Row t of Y'' is row t of Y'''[t], which is not the same as Y'' = Y'''[t]."""
+    found = lines(derivation(proved("mask_broadcast_and_causality")))
+    assert found[-1] == "Y''[b,t,m] = Y'''[t; b,t,m]"
+    assert "A''[b,r,t,s]" in found[3]
+
+
+X, W, U = Input("X", (axis("t"), axis("m"))), Input("W", (axis("m"), axis("s"))), Input("U", (axis("t"), axis("s")))
+C = Input("c", (axis("t"),))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "terms"),
+    [
+        ("t m, m s -> t s", (X, W)),  # left sides that are no names
+        ("t s, t s -> t s", (U, U)),  # entry by entry
+        ("t s, t -> t s", (U, C)),  # rows scaled
+    ],
+)
+def test_what_is_no_product_is_not_taken_for_one(pattern: str, terms: tuple[Input, ...]) -> None:
+    side = einsum(pattern, *terms)
+    theorem = Theorem("n", "", "", (Claim("same", U + side, side + U),))
+    (line,) = lines(derivation(prove(theorem, recheck=False)))
+    assert "[t,s]" in line
