@@ -277,11 +277,14 @@ class Arithmetic:
         return Sums(one, plain.c, None, x.height, x.below)
 
     def plain(self, x: Sums) -> Sums:
-        """The values, exponential sums by a fingerprint: every exponential stands for a random number."""
+        """The values, exponential sums by a fingerprint: every exponential stands for a random number.
+
+        What stands below a fraction can be written in several ways, so there a difference says nothing.
+        """
         x = self.merged(x)
         if x.e is None:
             return x
-        self.loose = True
+        self.loose = self.loose or x.d is not None
         shape, terms = x.shape, x.c.shape[-1]
         keys = self._keys(x.e.reshape(2, -1), None if x.d is None else x.d.reshape(prod(shape) * terms, -1))
         values = np.array([(1, 1) if key == 0 else self.opaque("exponential", key) for key in keys.tolist()], np.int64)

@@ -217,6 +217,9 @@ def test_two_layers() -> None:
     once, shifted = Softmax(X, (S,)), Softmax(X + c, (S,))
     assert agrees(Softmax(once, (T,)), Softmax(shifted, (T,)))
     assert agrees(Softmax(once, (T,)), Softmax(once * 2, (T,))) is None
+    assert agrees(exp(exp(A)), exp(exp(A) + 0))
+    assert agrees(exp(exp(A)), exp(exp(B))) is False
+    assert agrees(exp(exp(A) + 1), exp(exp(A)) * exp(number(1)))
     ones = Repeat(Reduce("sum", once, (S,)), (T, S))
     assert agrees(exp(ones), Repeat(exp(number(1)), (T, S)))
     assert agrees(exp(ones), Repeat(exp(number(2)), (T, S))) is False
