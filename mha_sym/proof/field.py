@@ -8,8 +8,8 @@ random values that depend on their arguments.  As in proofs, the inverse of 0 is
 nothing has weights 0.
 
 What an answer means.  A claim that is true has no exceptions: where the sides differ, it is false (unless a maximum
-took part, or a quotient of exponentials in an exponent, of which more is true than is known here: no answer then).  Where
-they agree, the claim may still be false, with a probability of at most ``bound`` at these sizes, masks and
+took part, or a quotient of exponentials in an exponent, of which more is true than is known here: no answer then).
+Where they agree, the claim may still be false, with a probability of at most ``bound`` at these sizes, masks and
 permutations; of others nothing is said.  A polynomial of degree n that is not zero vanishes at a random point modulo
 p with probability at most n/p (Schwartz and Zippel), and that has to happen for both primes in every trial.
 """

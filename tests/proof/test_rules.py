@@ -707,6 +707,8 @@ EVIDENCE: dict[str, Evidence] = {
             ("not a Mul", Add((late, early)), {"first": 0, "second": 1}),
             ("not two brackets of order", Mul((late, Cmp("eq", t, r))), {"first": 0, "second": 1}),
             ("not two brackets of order", Mul((late, x)), {"first": 0, "second": 1}),
+            ("not two brackets of order", Mul((x, late)), {"first": 0, "second": 1}),
+            ("not two brackets of order", Mul((Cmp("eq", s, t), early)), {"first": 0, "second": 1}),
             ("the brackets do not meet", Mul((early, late)), {"first": 0, "second": 1}),
             ("a position is named twice", Mul((Cmp("le", s, s), x)), {"first": 0, "second": 0}),
         ),
