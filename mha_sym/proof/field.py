@@ -311,10 +311,11 @@ class Trial:
             if not one.boolean:
                 self.drawn[one.name] = self.field.drawn(self._shape(one))
         for density in (DENSITIES[self.turn % 2], 0.7, 0.9, 1.0):
-            for n, one in enumerate(masks):
+            single = False
+            for one in masks:
                 bits = self._mask(self._shape(one), density)
-                if bits.size == 1 and density == DENSITIES[1]:
-                    bits = np.full(bits.shape, n % 2 == 1)
+                if bits.size == 1 and density == DENSITIES[1]:  # 0, 1, 0, ...
+                    bits, single = np.full(bits.shape, single), not single
                 self.drawn[one.name] = self.field.integers(bits.astype(np.int64))
             self.memo.clear()
             if all(map(self._allowed, self.facts.assumed)):
