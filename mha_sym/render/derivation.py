@@ -73,7 +73,8 @@ class Move:
 class ClaimPart:
     """A claim: its statement for all ``variables``, its proofs, and how many others go in the same way.
 
-    ``moves`` is the way of the left side's entry, where nothing happens but axes being rearranged; ``defined`` are
+    ``moves`` is the way of the left side's entry, where nothing happens but axes being rearranged, and ``way`` is that
+    side; ``defined`` are
     the definitions that belong here, if there are too many for one table; ``digits`` is to how many digits both sides
     agreed in floating point at the sizes ``rechecked``.
     """
@@ -93,6 +94,7 @@ class ClaimPart:
     rechecked: tuple[dict[str, int], ...] = ()
     defined: tuple[DefinedRow, ...] = ()
     digits: int | None = None
+    way: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -288,10 +290,11 @@ def _claim(number: int, outcome: Outcome, stated: Sequence[Goal]) -> ClaimPart:
     readings = [read(one, outcome.context, outcome.reasons) for one in shown]
     goal, names = stated[0], frozenset(v.name for v in stated[0].variables)
     trivial = bool(readings) and all(r.lines[-1].rule == "arithmetic" and len(r.lines) == 2 for r in readings)
+    moves = tuple(_moves(claim.left)) if trivial else ()
     return ClaimPart(
         number, claim.name, claim.words, outcome.verdict, tidy(goal.left, names), tidy(goal.right, names),
         variables=tuple(v.name for v in goal.variables), proofs=tuple(map(_proof, readings)),
-        alike=len(certificates) - len(shown), moves=tuple(_moves(claim.left)) if trivial else (),
+        alike=len(certificates) - len(shown), moves=moves, way=claim.left if moves else None,
         conditions=tuple(Condition(tidy(c.term), c.assumed) for r in readings for c in r.conditions),
         counterexample=outcome.counterexample, rechecked=outcome.rechecked, digits=_digits(outcome),
     )  # fmt: skip

@@ -16,8 +16,10 @@ from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof,
 from mha_sym.render.html_math import Writer
 from mha_sym.render.html_style import style
 from mha_sym.render.matrices import stage
+from mha_sym.render.svg import trace_svg
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
+from mha_sym.trace import trace
 
 #: so many definitions stand open on a page; more are folded
 OPEN = 6
@@ -202,7 +204,8 @@ class _Page:
     def _inside(self, claim: ClaimPart) -> Iterator[str]:
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in claim.variables]
         yield f'<p class="range">{sentences.positions(letters).capitalize() or "In numbers"}:</p>'
-        yield self.writer.equation(claim.left, claim.right)
+        if stage(claim, self.writer.notation) != self.writer.notation.equation(claim.left, claim.right):
+            yield self.writer.equation(claim.left, claim.right)
         if claim.defined:
             yield from ('<ul class="rows">', *map(self._definition, claim.defined), "</ul>")
         if claim.moves:
@@ -218,13 +221,16 @@ class _Page:
         yield f'<p class="checked">{self.writer.prose(sentences.checked(claim))}</p>'
 
     def _moves(self, claim: ClaimPart) -> Iterator[str]:
-        yield '<div class="scroll" tabindex="0"><table>'
+        yield '<div class="scroll" tabindex="0" role="group" aria-label="Axes, step by step"><table>'
         yield "<thead><tr><th>Step</th><th>Axes</th><th>Entry at</th></tr></thead><tbody>"
         for move in claim.moves:
             sizes = ",".join(map(self.writer.notation.term, move.sizes))
             yield f"<tr><td>{escaped(move.words)}</td><td>{self.writer.sign(f'({sizes})')}</td>"
             yield f"<td>{self.writer.at(move.at)}</td></tr>"
         yield "</tbody></table></div>"
+        if claim.way is not None:
+            picture = trace_svg(trace(claim.way), title=f"The axes of the left side of claim {claim.number}")
+            yield f'<div class="scroll" tabindex="0" role="group" aria-label="Picture of the axes">{picture}</div>'
 
     def _chain(self, proof: Proof) -> Iterator[str]:
         yield '<ol class="chain">'

@@ -6,6 +6,7 @@ out, and those of heads become labels.  What is no product, sum or softmax of ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -198,7 +199,10 @@ class _Matrices:
         return _Labelled(note, symbol, ",".join(map(note.index, labels))).text()
 
     def _turned(self, name: str) -> str:
-        return rf"{{{name}}}^{{\mathsf{{T}}}}" if isinstance(self.notation, Latex) else f"{name}ᵀ"
+        if not isinstance(self.notation, Latex):
+            return f"{name}ᵀ"
+        above = re.search(r"\^\{[^{}]*\}$", name)
+        return rf"{name[:-1]}\mathsf{{T}}}}" if above else rf"{name}^{{\mathsf{{T}}}}"
 
 
 @dataclass(frozen=True)

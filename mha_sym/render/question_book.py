@@ -55,7 +55,8 @@ def _finding(one: Finding, writer: Writer) -> str:
 
 
 def _table(table: Table, writer: Writer) -> Iterator[str]:
-    yield f'<div class="scroll" tabindex="0"><table><caption>{writer.prose(table.title)}</caption>'
+    yield f'<div class="scroll" tabindex="0" role="group" aria-label="{escaped(table.title)}">'
+    yield f"<table><caption>{writer.prose(table.title)}</caption>"
     yield f"<thead><tr>{''.join(f'<th>{escaped(one)}</th>' for one in table.header)}</tr></thead><tbody>"
     for row in table.rows:
         yield f"<tr>{''.join(f'<td>{writer.prose(one)}</td>' for one in row)}</tr>"

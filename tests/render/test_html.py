@@ -18,6 +18,7 @@ from mha_sym.expr import Input
 from mha_sym.library import theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Report, Theorem
+from mha_sym.render.book import Chapter, html_book
 from mha_sym.render.derivation import derivation
 from mha_sym.render.html import Surroundings, html_fragment, html_page
 from mha_sym.render.html_style import DARK, LIGHT, READ_ON, style
@@ -136,6 +137,19 @@ def test_a_page_of_a_book_links_to_the_others() -> None:
     assert targets == ["index.html", "b.html", "b.html"]
 
 
+def test_axes_that_are_rearranged_are_drawn(pages: dict[str, str]) -> None:
+    root = ElementTree.fromstring(pages["split_transpose_join_is_identity"])
+    pictures = list(root.iter("{http://www.w3.org/2000/svg}svg"))
+    assert len(pictures) == 2
+    assert all(one.get("role") == "img" and one.get("aria-labelledby") for one in pictures)
+
+
+def test_boxes_that_scroll_have_a_name(pages: dict[str, str]) -> None:
+    boxes = [one for page in pages.values() for one in ElementTree.fromstring(page).iter() if one.get("tabindex")]
+    assert boxes
+    assert all(one.get("role") == "group" and one.get("aria-label") for one in boxes)
+
+
 def test_how_each_claim_was_checked() -> None:
     found = derivation(prove(TWICE, recheck=True))
     assert found.claims[0].digits == 12
@@ -173,11 +187,11 @@ def test_every_colour_of_the_rules_is_one_of_those() -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_in_a_browser(dark: bool, pages: dict[str, str], tmp_path: Path) -> None:
     more = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    wrong = html_page(derivation(prove(WRONG, recheck=False)))
-    shown, console = browser().look([*pages.values(), wrong], (390, 1280), tmp_path, *more)  # type: ignore[attr-defined]
+    wrong = derivation(prove(WRONG, recheck=False))
+    every = {**pages, "wrong": html_page(wrong), "index": html_book([Chapter(wrong)])["index.html"]}
+    shown, console = browser().look([*every.values()], (390, 1280), tmp_path, *more)  # type: ignore[attr-defined]
     assert not console
-    assert len(shown) == 2 * (len(pages) + 1)
-    for name, one in zip([n for n in [*pages, "wrong"] for _ in range(2)], shown, strict=True):
+    for name, one in zip([name for name in every for _ in range(2)], shown, strict=True):
         assert (name, one["loaded"], one["flat"], one["small"]) == (name, [], 0, 0)
         assert one["formulas"] and one["opened"] and one["grows"]
         assert max(one["closed"], one["open"]) <= one["width"], (name, one)

@@ -43,7 +43,7 @@ def test_masks_biases_and_primes(proved: Callable[[str], Report]) -> None:
 
 def test_in_latex(proved: Callable[[str], Report]) -> None:
     found = lines(derivation(proved("combined_projection_eq_separate_heads")), Latex)
-    assert found[3] == r"S_{r} = \frac{Q^{(r)}\,{K^{(r)}}^{\mathsf{T}}}{\sqrt{d_{k}}} = S^{(r)}"
+    assert found[3] == r"S_{r} = \frac{Q^{(r)}\,K^{(r)\mathsf{T}}}{\sqrt{d_{k}}} = S^{(r)}"
 
 
 def test_a_sum_over_heads_and_heads_in_another_order(proved: Callable[[str], Report]) -> None:
