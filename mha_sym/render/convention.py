@@ -34,7 +34,8 @@ from mha_sym.proof.terms import (
     rebuild,
 )
 from mha_sym.render.changes import changed
-from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Move, Proof, Step
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
+from mha_sym.render.moves import Move
 from mha_sym.render.prose import pieces
 from mha_sym.render.vocabulary import DefinedRow, LetterRow, Vocabulary
 

@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from mha_sym.axes import Axis
 from mha_sym.errors import Problem
-from mha_sym.expr import Expr, Input, Join, Permute, Rename, Repeat, Reshape, Split, Transpose, inputs
+from mha_sym.expr import Expr, inputs
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Goal
-from mha_sym.proof.meaning import Meaning, domain, goals, positions
-from mha_sym.proof.terms import Entry, Index, Term
+from mha_sym.proof.meaning import Meaning, goals, positions
+from mha_sym.proof.terms import Index, Term
 from mha_sym.proof.theorem import Counterexample, Outcome, Report, Verdict
 from mha_sym.render.breaks import plain
 from mha_sym.render.changes import changed
 from mha_sym.render.float_check import digits
+from mha_sym.render.moves import Move, moves_of
 from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
 from mha_sym.render.report_json import scope
 from mha_sym.render.scripts import Unicode
@@ -58,15 +58,6 @@ class Proof:
 
     goal: Goal
     steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True)
-class Move:
-    """One station on the way of an entry through axes: what was done, and the axes and the position after it."""
-
-    words: str
-    sizes: tuple[Term, ...]
-    at: tuple[Index, ...]
 
 
 @dataclass(frozen=True)
@@ -170,6 +161,7 @@ def derivation(report: Report) -> Derivation:
 
     Example:
         >>> from mha_sym.axes import axis
+        >>> from mha_sym.expr import Input
         >>> from mha_sym.proof.prover import prove
         >>> from mha_sym.proof.theorem import Claim, Theorem
         >>> x = Input("x", (axis("t", "T"),))
@@ -290,7 +282,7 @@ def _claim(number: int, outcome: Outcome, stated: Sequence[Goal]) -> ClaimPart:
     readings = [read(one, outcome.context, outcome.reasons) for one in shown]
     goal, names = stated[0], frozenset(v.name for v in stated[0].variables)
     trivial = bool(readings) and all(r.lines[-1].rule == "arithmetic" and len(r.lines) == 2 for r in readings)
-    moves = tuple(_moves(claim.left)) if trivial else ()
+    moves = tuple(moves_of(claim.left)) if trivial else ()
     return ClaimPart(
         number, claim.name, claim.words, outcome.verdict, tidy(goal.left, names), tidy(goal.right, names),
         variables=tuple(v.name for v in goal.variables), proofs=tuple(map(_proof, readings)),
@@ -360,37 +352,6 @@ def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
         places[axis.name] = index
         taken |= {v.name for v in variables}
     return tidy(meaning.at(expr, places, {}))
-
-
-# ---------------------------------------------------------------- the way of an entry through axes
-
-_MOVES: dict[type[Expr], str] = {
-    Split: "split", Join: "join", Transpose: "transpose", Reshape: "reshape", Repeat: "repeat", Rename: "rename",
-    Permute: "permute",
-}  # fmt: skip
-
-
-def _moves(expr: Expr) -> list[Move]:
-    """The stations of an entry of an expression that only rearranges axes, from what is given to the result."""
-    places: dict[str, Index] = {}
-    taken: set[str] = set()
-    for axis in expr.axes:
-        (variables, index), *_ = positions(axis, taken, opened=True)
-        places[axis.name] = index
-        taken |= {v.name for v in variables}
-    found: list[Move] = []
-    while type(expr) in _MOVES:
-        inner: Expr = expr.children[0]
-        found.append(_move(_MOVES[type(expr)], expr.axes, places))
-        probe = Meaning().at(replace(expr, arg=Input("probe", inner.axes)), places, {})  # type: ignore[call-arg]
-        assert isinstance(probe, Entry)
-        places = {axis.name: index for axis, index in zip(inner.axes, probe.at, strict=True)}
-        expr = inner
-    return [_move("given", expr.axes, places), *reversed(found)] if found else []
-
-
-def _move(words: str, axes: Sequence[Axis], places: Mapping[str, Index]) -> Move:
-    return Move(words, tuple(domain(a).size for a in axes), tuple(places[a.name] for a in axes))
 
 
 # ---------------------------------------------------------------- controls
