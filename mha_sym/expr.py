@@ -91,8 +91,13 @@ def find_axis(expr: Expr, name: str, where: str) -> Axis:
     raise AxisProblem(f"axis {name!r} is not there", where=where, got=show_axes(expr.axes))
 
 
-def _need(expr: Expr, axes: Iterable[Axis], where: str) -> None:
+def _need(expr: Expr, axes: Iterable[Any], where: str) -> None:
     for one in axes:
+        if not isinstance(one, Axis):
+            raise AxisProblem(
+                f"{one!r} is not an axis", where=where, expected="Axis objects, in a tuple", got=type(one).__name__,
+                axes=[show_axes(expr.axes)], hint="write (x.axis('s'),) for the axis of x that is called s",
+            )
         have = find_axis(expr, one.name, where)
         if have != one:
             raise AxisProblem(
@@ -139,11 +144,21 @@ class Input(Expr):
 
 @dataclass(frozen=True)
 class Scalar(Expr):
-    """An exact number made of rationals, sizes and rational powers of sizes, such as ``1/sqrt(d_k)``."""
+    """An exact number made of rationals, sizes and rational powers of sizes, such as ``1/sqrt(d_k)``.
+
+    An integer of Python may be given; it becomes one of SymPy.
+    """
 
     value: sympy.Expr
 
     def _axes(self) -> tuple[Axis, ...]:
+        if isinstance(self.value, int):
+            object.__setattr__(self, "value", sympy.Integer(self.value))
+        if not isinstance(self.value, sympy.Expr) or self.value.has(sympy.Float):
+            raise AxisProblem(
+                "a scalar is an exact number", where="scalar", expected="an integer or a SymPy expression of sizes",
+                got=repr(self.value), hint="write Scalar(sympy.Rational(1, 2)) for one half",
+            )
         return ()
 
 
@@ -205,6 +220,7 @@ class Map(Expr):
 
     @property
     def where(self) -> str:
+        """The operation."""
         return self.op
 
     def _axes(self) -> tuple[Axis, ...]:

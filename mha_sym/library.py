@@ -135,10 +135,11 @@ def _blame(path: Path, error: BaseException) -> TheoremProblem:
 
 def _line(path: Path, error: BaseException) -> int:
     """The last line of the file itself that the error passed through."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
+    own = path.resolve()  # frames name the file by its whole path, whatever was typed
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).resolve() == own:
         return error.lineno or 1
     frames = traceback.extract_tb(error.__traceback__)
-    return next((f.lineno or 1 for f in reversed(frames) if f.filename == str(path)), 1)
+    return next((f.lineno or 1 for f in reversed(frames) if Path(f.filename).resolve() == own), 1)
 
 
 def run(theorem: Theorem) -> int:

@@ -28,7 +28,7 @@ from mha_sym.proof.theorem import Claim, Control, Counterexample, Outcome, Repor
 from mha_sym.render.terminal import summary
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = ("prove", "recheck", "derive", "trace", "count", "check", "ask")
+COMMANDS = ("prove", "recheck", "derive", "trace", "count", "check", "identify", "critique", "ask")
 THEOREM_FILE = '''
 from mha_sym.axes import axis
 from mha_sym.expr import Input
@@ -205,7 +205,10 @@ def test_all_proved(told: Tell, capsys: Capture) -> None:
     ("claim", "control", "line"),
     [
         (Verdict.UNDECIDED, Verdict.REFUTED, "bad: claim X is undecided"),
-        (Verdict.REFUTED, Verdict.REFUTED, "bad: claim X is refuted: 1/3 against 0 at [t=1, m=0] with T=2, d_model=3"),
+        (
+            Verdict.REFUTED, Verdict.REFUTED,
+            "bad: claim X is refuted: 1/3 against 0 at [t=1, m=0] with T=2, d_model=3, X = ((0, 1), (2, 3)), pi = (1, 0)",
+        ),
         (Verdict.PROVED, Verdict.PROVED, "bad: control Y is proved, not refuted: no difference was found"),
         (Verdict.PROVED, Verdict.UNDECIDED, "bad: control Y is undecided, not refuted: no difference was found"),
     ],

@@ -260,3 +260,19 @@ def test_primitive_axes() -> None:
     assert product(product(b, h), k).primitive() == (b, h, k)
     assert isinstance(hk, Axis)
     assert not hk.is_plain
+
+
+def test_a_scalar_is_exact() -> None:
+    assert Scalar(2) == Scalar(sympy.Integer(2))  # type: ignore[arg-type]
+    for value in (0.5, "2", sympy.Float("0.5"), None):
+        with pytest.raises(AxisProblem, match="a scalar is an exact number"):
+            Scalar(value)  # type: ignore[arg-type]
+
+
+def test_a_name_is_no_axis() -> None:
+    with pytest.raises(AxisProblem) as caught:
+        Softmax(scores, "s")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "'s' is not an axis\n  in:       softmax\n  expected: Axis objects, in a tuple\n  got:      str\n"
+        "  axes:     (b: B, h: h, t: T, s: S)\n  hint:     write (x.axis('s'),) for the axis of x that is called s"
+    )

@@ -38,7 +38,6 @@ FORBIDDEN = {
     ("attention.forms", "readings"): "a form computes nothing",
     ("attention.variants", "readings"): "a form computes nothing",
     ("render", "attention"): "what is shown may be any expression",
-    ("audit", "render"): "data, then report, then renderer",
 }
 
 TRUSTED = ("proof.terms", "proof.scope", "proof.rules", "proof.checker")
@@ -145,11 +144,19 @@ def test_trusted_files_are_small() -> None:
     assert sum(sizes.values()) <= 850, sizes
 
 
+def body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring, which may be as long as its formula needs."""
+    first = node.body[0]
+    doc = first if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) else None
+    skipped = 0 if doc is None else (doc.end_lineno or 0) - doc.lineno + 1
+    return (node.end_lineno or 0) - node.lineno + 1 - skipped
+
+
 def test_functions_are_short() -> None:
     long = [
-        f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name} has {(node.end_lineno or 0) - node.lineno + 1} lines"
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name} has {body_lines(node)} lines"
         for path in sorted(PACKAGE.rglob("*.py"))
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno >= 60
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and body_lines(node) > 50
     ]
     assert not long, "\n".join(long)

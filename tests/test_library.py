@@ -164,3 +164,15 @@ def test_run_tells_a_problem_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr("mha_sym.proof.prover.prove", refuse)
     assert run(Theorem("same", "", "", ())) == 2
     assert capsys.readouterr() == ("", "same: axis 'q' is not there; got: (t: T)\n")
+
+
+def test_the_line_is_that_of_the_file_even_when_its_path_is_relative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "late.py").write_text("a = 1\n\nb = a.nothing\n", encoding="utf-8")
+    (tmp_path / "odd.py").write_text("a = 1\nb = 2\nc = (\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("late.py", "odd.py"):
+        with pytest.raises(TheoremProblem) as caught:
+            load(name)
+        assert caught.value.where == f"{name}, line 3"

@@ -63,7 +63,7 @@ def project(x: Expr, token: Axis, w: Expr, feature: Axis, b: Expr | None, d: Dim
     return _bias(einsum(pattern, x, w), b)
 
 
-def combined(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()) -> Stages:  # noqa: B008
+def combined(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()) -> Stages:
     """One projection for all heads, split and transposed; heads joined again before W_O.
 
     Example:
@@ -127,7 +127,7 @@ def _stacked(body: Expr, r: Index) -> Expr:
     return rearrange(stack, " ".join(names) + " -> " + " ".join([names[1], names[0], *names[2:]]))
 
 
-def separate(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()) -> Stages:  # noqa: B008
+def separate(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()) -> Stages:
     """Every head on its own, with its own matrices; the outputs concatenated, then W_O.
 
     ``w`` holds separate weights; W_O is used as one matrix, its row blocks stacked.
@@ -148,7 +148,7 @@ def separate(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Optio
     return Stages(q, k, v, scores, weights, z, c, named)
 
 
-def head_sum(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()) -> Stages:  # noqa: B008
+def head_sum(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()) -> Stages:
     """Every head on its own, each multiplied by its block of W_O, and the results added up.
 
     Example:

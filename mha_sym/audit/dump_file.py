@@ -117,7 +117,7 @@ def _read_safetensors(path: Path, limit: int) -> dict[str, Stored]:
         ) from trouble
     _refuse_large(path, {path.name: path.stat().st_size}, limit)
     try:
-        found = safetensors.deserialize(path.read_bytes())
+        found = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call, unused-ignore]  # it may carry no types
     except (safetensors.SafetensorError, OSError) as trouble:
         raise DataProblem(f"{path.name} cannot be read as .safetensors: {trouble}", where=str(path)) from trouble
     if len(found) > MOST_ARRAYS:

@@ -144,6 +144,8 @@ def _effect(name: str, sizes: tuple[tuple[str, int], ...], around: Surroundings)
     most = 0.0
     for seed in range(_DRAWS):
         right, faulty = _outputs(forms[0].y, forms[1].y, np.random.default_rng(seed))
+        if right is None:
+            continue
         most = max(most, difference(right, faulty))
         if most > _SEEN:
             break
@@ -157,7 +159,7 @@ def difference(right: Array, faulty: Array | None) -> float:
     return float(np.abs(right - faulty).max() / np.abs(right).max())
 
 
-def _outputs(right: Expr, faulty: Expr, rng: np.random.Generator) -> tuple[Array, Array | None]:
+def _outputs(right: Expr, faulty: Expr, rng: np.random.Generator) -> tuple[Array | None, Array | None]:
     arrays = draw_inputs((right, faulty), rng)
     return _evaluated(right, arrays), _evaluated(faulty, arrays)
 

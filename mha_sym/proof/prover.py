@@ -14,8 +14,9 @@ from mha_sym.proof.field import confirm
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
 from mha_sym.proof.refute import refute
+from mha_sym.proof.rewrite import TooLong
 from mha_sym.proof.rules import Context, Lemma
-from mha_sym.proof.terms import Entry, Term, TermError, children, equal, key
+from mha_sym.proof.terms import Entry, Term, TermError, children, equal
 from mha_sym.proof.theorem import Claim, Control, Outcome, Report, Theorem, Verdict
 
 
@@ -107,8 +108,10 @@ class Prover:
                 result = prove_goal(goal, context)
             except TermError as fault:
                 return Outcome(claim, Verdict.UNDECIDED, 0.0, detail=f"{fault}, so no proof was looked for")
+            except TooLong as limit:
+                return Outcome(claim, Verdict.UNDECIDED, 0.0, detail=str(limit))
             if not isinstance(result, Certificate):
-                return Outcome(claim, Verdict.UNDECIDED, 0.0, detail=f"{key(result[0])}\n{key(result[1])}")
+                return Outcome(claim, Verdict.UNDECIDED, 0.0, normal_forms=result)
             certificates.append(result)
             self._keep(result, context)
         reasons = {name: node.reason for name, node in self.meaning.named.items()}

@@ -30,6 +30,13 @@ from mha_sym.proof.terms import (
 
 Path = tuple[int, ...]
 
+#: a search that takes more steps is given up: no proof is worth waiting for without end
+MOST_STEPS = 20_000
+
+
+class TooLong(Exception):
+    """A search that was given up; what it was about is undecided."""
+
 
 class Rewriter:
     """Applies rules to one term; ``steps`` is what the checker will replay."""
@@ -40,6 +47,8 @@ class Rewriter:
 
     def emit(self, rule: str, term: Term, path: Path, **args: Any) -> Term:
         """Apply a rule to a term that stands at a path, and record it."""
+        if len(self.steps) >= MOST_STEPS:
+            raise TooLong(f"no proof within {MOST_STEPS} steps")
         new = RULES[rule](term, self.context, **args)
         self.steps.append(Step(rule, path, args))
         return new

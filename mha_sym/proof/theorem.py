@@ -116,10 +116,10 @@ class Outcome:
     """What is known of one claim or control.
 
     ``certificates`` holds one `mha_sym.proof.checker.Certificate` a goal, each replayed by the checker in
-    ``context``; ``reasons`` says in words why a name may be opened; ``detail`` says of an undecided claim
-    where its normal forms part, of a proved one which engine could not confirm it; ``rechecked`` names the
-    sizes at which the explicit SymPy forms agreed, and ``bound`` is at most the probability with which a false
-    claim would have agreed at the random points of the finite fields at which this one did.
+    ``context``; ``reasons`` says in words why a name may be opened.  ``normal_forms`` are the terms at which
+    an undecided claim stuck.  ``detail`` says why it was given up, or which engine could not confirm a proved
+    claim; ``rechecked`` names the sizes at which the explicit SymPy forms agreed, and ``bound`` is at most the
+    probability with which a false claim would have agreed at the random points of finite fields.
     """
 
     claim: Claim
@@ -131,6 +131,7 @@ class Outcome:
     detail: str = ""
     rechecked: tuple[dict[str, int], ...] = ()
     bound: float = 1.0
+    normal_forms: tuple[Any, Any] | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property

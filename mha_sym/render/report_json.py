@@ -12,6 +12,8 @@ from typing import Any, TypedDict
 from mha_sym.axes import Axis
 from mha_sym.expr import Concat, Contract, Expr, Reduce, Softmax, Stack, Total, walk
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
+from mha_sym.render.breaks import plain
+from mha_sym.render.scripts import Unicode
 
 
 class Witness(TypedDict):
@@ -143,7 +145,21 @@ def failures(report: Report) -> list[str]:
 def _why(outcome: Outcome) -> str:
     found = outcome.counterexample
     if found is None:
-        return f": {outcome.detail}" if outcome.detail else ""
+        return _undecided(outcome)
     sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
     index = ", ".join(f"{name}={position}" for name, position in found.index.items())
-    return f": {found.left} against {found.right} at [{index}] with {sizes}"
+    given = "".join(f", {name} = {values}" for name, values in {**found.inputs, **found.permutations}.items())
+    return f": {found.left} against {found.right} at [{index}] with {sizes}{given}"
+
+
+def _undecided(outcome: Outcome) -> str:
+    """What is known of a claim for which neither a proof nor a counterexample was found."""
+    if outcome.normal_forms is None:
+        return f": {outcome.detail}" if outcome.detail else ""
+    notation = Unicode()
+    left, right = (_short(plain(notation.term(side))) for side in outcome.normal_forms)
+    return f": neither a proof nor a counterexample was found; the sides came down to {left} and {right}"
+
+
+def _short(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else text[:most].rstrip() + " ..."
