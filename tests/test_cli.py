@@ -207,7 +207,8 @@ def test_all_proved(told: Tell, capsys: Capture) -> None:
         (Verdict.UNDECIDED, Verdict.REFUTED, "bad: claim X is undecided"),
         (
             Verdict.REFUTED, Verdict.REFUTED,
-            "bad: claim X is refuted: 1/3 against 0 at [t=1, m=0] with T=2, d_model=3, X = ((0, 1), (2, 3)), pi = (1, 0)",
+            "bad: claim X is refuted: 1/3 against 0 at [t=1, m=0] with T=2, d_model=3, X = ((0, 1), (2, 3)), "
+            "pi = (1, 0)",
         ),
         (Verdict.PROVED, Verdict.PROVED, "bad: control Y is proved, not refuted: no difference was found"),
         (Verdict.PROVED, Verdict.UNDECIDED, "bad: control Y is undecided, not refuted: no difference was found"),
