@@ -14,7 +14,7 @@ prove: .venv/installed
 test: .venv/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 # A stamp for each set of dependencies.  Installing in place: edits of the code need no new installation.
 .venv/installed: pyproject.toml | .venv/bin/python

@@ -132,7 +132,7 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
     """The target as an implementation, with what the user says about a plain function."""
     given = {field: value for field, value in said.items() if value is not None}
     impl = as_implementation(target, name, **given)
-    impl = replace(impl, name=impl.name or name)
+    impl = replace(impl, name=name or impl.name)
     for field, value in given.items():
         own = getattr(impl, field)
         if field == "layout":
