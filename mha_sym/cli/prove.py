@@ -69,6 +69,8 @@ def prove(
             for file, text in ((certificate, one.certificate), (coq, one.coq)):
                 if file is not None and text:
                     write_file(file, text, force=force)
+                elif file is not None:
+                    complain(f"{file} is not written: {one.result['name']} is {one.result['verdict']}, not proved")
     if as_json:
         write_json(_object(answers))
     else:

@@ -28,9 +28,12 @@ def table(results: Sequence[TheoremResult]) -> str:
         rows_sum_to_one  proved   all sizes  1/1 refuted     0.25
     """
     rows = [
-        [one["name"], one["verdict"], one["scope"], f"{refuted(one)}/{len(one['controls'])} refuted", _seconds(one)]
+        [
+            one["name"], one["verdict"], one["scope"] if one["verdict"] == "proved" else "",
+            f"{refuted(one)}/{len(one['controls'])} refuted" if one["controls"] else "none", _seconds(one),
+        ]
         for one in results
-    ]
+    ]  # fmt: skip
     return columns(["theorem", "verdict", "scope", "controls", "seconds"], rows, right=[4])
 
 
