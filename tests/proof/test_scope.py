@@ -233,7 +233,8 @@ def test_a_lemma_wants_positions_that_certainly_exist() -> None:
         (Size("00"), "a size of zero"), (Cmp("lt", r, r), "no such bracket"),
         (Cmp("le", r, r, 0.5), "no such bracket"),  # type: ignore[arg-type]
         (Bind("prod", r, ONE), "no such binder"), (Entry("x", (At(-3),)), "a position outside its axis"),
-        (Entry("later", ()), "a definition that rests on itself"), (Cmp("le", r, Var("q", H)), "a variable that is not in scope"),
+        (Entry("later", ()), "a definition that rests on itself"),
+        (Cmp("le", r, Var("q", H)), "a variable that is not in scope"),
         (sum_over(Var("s", H), Entry("x", (Var("s", S),))), "a variable that is not in scope"),
         (Add((ONE, Apply("exp", Mul((Num(0.5),))))), "a number that is not exact"),  # type: ignore[arg-type]
     ],
