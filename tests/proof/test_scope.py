@@ -244,6 +244,12 @@ def test_terms_that_say_nothing(term: Term, reason: str) -> None:
     assert refused(check_term, term, SCOPE, CONTEXT.bijections, {"later"}) == reason
 
 
+def test_terms_that_say_something() -> None:
+    sizes = (Size("5", HALF), Size("h", Fraction(-1, 2)), number(HALF))
+    for term in (*sizes, Entry("x", ()), Cmp("le", r, c, -3), Bind("max", r, ONE)):
+        check_term(term, SCOPE, CONTEXT.bijections, {"later"})
+
+
 def test_scopes() -> None:
     assert refused(scope_of, (r, Var("r", K))) == "a variable is stated twice"
     assert refused(scope_of, (Var("n", Domain("n", number(0))),)) == "a size that is no positive integer"
