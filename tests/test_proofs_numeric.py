@@ -20,7 +20,7 @@ from mha_sym.proof.theorem import Claim, Theorem
 #: a size for every symbol that occurs in a theorem file: pairwise distinct in each claim, and never one
 SIZES = (
     {"B": 2, "T": 5, "S": 7, "d_model": 8, "h": 3, "d_k": 4, "d_v": 6, "n": 3, "p": 9, "q": 4, "e": 3, "d": 7},
-    {"B": 3, "T": 4, "S": 6, "d_model": 5, "h": 7, "d_k": 2, "d_v": 8, "n": 7, "p": 9, "q": 2, "e": 5, "d": 9},
+    {"B": 3, "T": 4, "S": 6, "d_model": 5, "h": 7, "d_k": 10, "d_v": 8, "n": 7, "p": 9, "q": 2, "e": 5, "d": 9},
 )
 #: what separates agreement from difference; rounding is near 1e-15, and the differences are near 1
 AGREE, DIFFER = 1e-11, 1e-6
@@ -54,7 +54,7 @@ def draw(node: Input, sizes: dict[str, int], rng: np.random.Generator) -> np.nda
 def draw_permutations(
     sides: tuple[Expr, Expr], sizes: dict[str, int], rng: np.random.Generator
 ) -> dict[str, tuple[int, ...]]:
-    """For each permutation a cycle through all positions: not the identity, not its own inverse, each another one."""
+    """For each permutation a cycle through all positions, each another one; an axis needs four positions for two."""
     perms = {node.perm.name: node.perm for side in sides for node in walk(side) if isinstance(node, Permute)}
     found: dict[str, tuple[int, ...]] = {}
     for name, perm in sorted(perms.items()):
