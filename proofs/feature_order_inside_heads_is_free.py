@@ -54,8 +54,8 @@ THEOREM = Theorem(
     assumptions=(some_key_kept(keep, d),),
     claims=(
         Claim("queries", Permute(layer.q, pi), together.q, "The queries are the old ones in the new order."),
-        Claim("scores", layer.scores, together.scores, "The scores are unchanged,"),
-        Claim("output", layer.y, together.y, "and so is the output."),
+        Claim("scores", layer.scores, together.scores, "The scores are unchanged."),
+        Claim("output", layer.y, together.y, "The output is unchanged."),
         Claim("head_outputs", Permute(layer.z, tau), values.z, "The head outputs are the old ones in the new order."),
         Claim("output_of_values", layer.y, values.y, "The output is unchanged, since the rows of W_O follow."),
     ),

@@ -33,8 +33,8 @@ def scaled(q: Scalar | None = None, k: Scalar | None = None) -> Stages:
 def claims(name: str, other: Stages, where: str) -> tuple[Claim, ...]:
     """Scores and output of the layer with the scale somewhere else."""
     return (
-        Claim(f"scores_{name}", layer.scores, other.scores, f"With the scale {where} the scores are the same,"),
-        Claim(f"output_{name}", layer.y, other.y, "and so is the output."),
+        Claim(f"scores_{name}", layer.scores, other.scores, f"With the scale {where} the scores are the same."),
+        Claim(f"output_{name}", layer.y, other.y, "The output is the same."),
     )
 
 

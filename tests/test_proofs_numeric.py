@@ -146,5 +146,5 @@ def test_every_claim_is_about_all_sizes(name: str) -> None:
         assert fixed is None or numbers <= fixed, f"{name}: {claim.name}"
 
 
-def test_all_sixteen_are_there() -> None:
-    assert len(NAMES) == 16
+def test_no_theorem_is_lost() -> None:
+    assert len(NAMES) >= 18
