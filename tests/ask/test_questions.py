@@ -135,8 +135,8 @@ def test_an_answer_is_computed_when_it_is_asked(monkeypatch: pytest.MonkeyPatch)
     """With a prover that decides nothing, no answer holds, and it says so."""
     original = bench.Prover.claim
 
-    def undecided(self: Any, claim: Any, fixed: Any = None) -> Any:
-        return replace(original(self, claim, fixed), verdict=Verdict.UNDECIDED, counterexample=None)
+    def undecided(self: Any, claim: Any) -> Any:
+        return replace(original(self, claim), verdict=Verdict.UNDECIDED, counterexample=None)
 
     monkeypatch.setattr(bench.Prover, "claim", undecided)
     question = find_question(5)
