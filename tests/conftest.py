@@ -17,7 +17,22 @@ settings.register_profile("mha_sym", deadline=None)  # a first call imports and 
 settings.load_profile("mha_sym")
 
 ROOT = Path(__file__).parent.parent
+
+#: files whose tests take minutes together; `pytest -m "slow or not slow"` runs them too, as `.ci/run` does
+SLOW = (
+    "export/test_coq.py", "controls/test_mutants.py", "proof/test_prover.py", "proof/test_certificate_file.py",
+    "render/test_derivation.py", "render/test_html.py", "render/test_svg_browser.py", "audit/test_critique.py",
+    "audit/test_diagnose.py", "audit/test_identify.py", "audit/test_dump.py", "audit/test_plugin.py",
+    "audit/test_faults.py", "test_readme.py", "test_packaging.py",
+)  # fmt: skip
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow by its file."""
+    for item in items:
+        if item.path.as_posix().endswith(SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
