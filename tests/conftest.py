@@ -11,9 +11,14 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: tests run beside one another
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("mha_sym", deadline=None)  # a first call imports and caches; time is not what is tested
+settings.register_profile(
+    "mha_sym",
+    deadline=None,  # a first call imports and caches; time is not what is tested
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],  # for the same reason
+    derandomize="CI" in os.environ,  # what is accepted must not depend on luck; people's runs look further
+)
 settings.load_profile("mha_sym")
 
 ROOT = Path(__file__).parent.parent
