@@ -140,7 +140,9 @@ def check_position(index: Index, axis: Domain, scope: Scope | None, bijections: 
         case Perm(name, inverse, inner):
             known = scope is None or (name in bijections and isinstance(inverse, bool))
             need(known, "no such bijection")
-            inside, axes = (inner,), (axis if scope is None else bijections[name],)
+            permuted = bijections.get(name, axis)
+            need(axis is _ANY or as_large(permuted, axis), "a position outside its axis")
+            inside, axes = (inner,), (permuted,)
         case Digit(parts, shape, into, _):
             counts = [expanded(Mul(tuple(d.size for d in every))) for every in (shape, into)]
             need(counts[0] == counts[1], "a reshape that changes the number of entries")
