@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mha_sym.proof.checker import Certificate, Goal, Rejected, check
 from mha_sym.proof.field import confirm
@@ -18,6 +19,9 @@ from mha_sym.proof.rewrite import TooLong
 from mha_sym.proof.rules import Context, Lemma
 from mha_sym.proof.terms import Entry, Term, TermError, children, equal
 from mha_sym.proof.theorem import Claim, Control, Outcome, Report, Theorem, Verdict
+
+if TYPE_CHECKING:
+    from mha_sym.proof.witness import Witness, WitnessResult
 
 
 class ProverFault(Exception):
@@ -72,6 +76,7 @@ class Prover:
     def __init__(self, theorem: Theorem, recheck: bool = True) -> None:
         self.theorem = theorem
         self.recheck = recheck
+        self.witness: Witness | None = None
         self.meaning = Meaning()
         self.lemmas: dict[str, Lemma] = {}
         for assumption in theorem.assumptions:
@@ -132,13 +137,21 @@ class Prover:
         notes = [] if points.agrees else [f"not confirmed at random points: {points.detail}"]
         outcome = replace(outcome, bound=points.bound)
         if self.recheck:
-            from mha_sym.proof.witness import recheck  # SymPy forms are built only when asked for
-
-            explicit = recheck(self.theorem, outcome.claim)
+            explicit = self._explicit(outcome.claim)
             self._deny(explicit.agrees, outcome, "SymPy at explicit sizes", explicit.detail)
             notes += [] if explicit.agrees else [f"not confirmed at explicit sizes: {explicit.detail}"]
             outcome = replace(outcome, rechecked=tuple(explicit.sizes) if explicit.agrees else ())
         return replace(outcome, detail="; ".join(notes))
+
+    def _explicit(self, claim: Claim) -> WitnessResult:
+        """What SymPy says at explicit sizes; the claims of the theorem are written out together."""
+        from mha_sym.proof.witness import Witness, recheck  # SymPy forms are built only when asked for
+
+        if claim not in self.theorem.claims:
+            return recheck(self.theorem, claim)
+        if self.witness is None:
+            self.witness = Witness(self.theorem, self.theorem.claims)
+        return self.witness.recheck(claim)
 
     def _deny(self, agrees: bool | None, outcome: Outcome, engine: str, detail: str) -> None:
         if agrees is False:

@@ -1,9 +1,10 @@
 """A second look at a proved claim: both sides written out at small sizes, every entry of every input a symbol.
 
-Defines `recheck`.  The sides are evaluated by `mha_sym.evaluate` on arrays of symbolic entries, softmax written out
-as exponentials over their sum, and compared in the exact arithmetic of `mha_sym.proof.exp_rational`; nothing of the
-prover or of its checker is used.  What is not symbolic is drawn: masks of 0 and 1 (as the assumptions allow), the order
-of a permutation, and which score is the largest where a maximum is taken.  It proves nothing for all sizes.
+Defines `recheck` and, for several claims together, `Witness`.  The sides are evaluated by `mha_sym.evaluate` on arrays
+of symbolic entries, softmax written out as exponentials over their sum, and compared in the exact arithmetic of
+`mha_sym.proof.exp_rational`; nothing of the prover or of its checker is used.  What is not symbolic is drawn: masks of
+0 and 1 (as the assumptions allow), the order of a permutation, and which score is the largest where a maximum is
+taken.  It proves nothing for all sizes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import gc
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -34,20 +35,19 @@ from mha_sym.proof.theorem import Claim, Theorem
 class _Plan:
     """How sizes get their numbers: counted from ``first``, in an order in which what costs most stays small.
 
-    ``draws`` is how often masks are drawn at these sizes, ``entries`` how many are expanded at each draw.
+    ``entries`` is how many entries of a claim are expanded at these sizes.
     """
 
     first: int
     order: tuple[str, ...]
-    draws: int
     entries: int
 
 
 #: the first two are used; the third, small and with one query, if one of them is beyond reach
 PLANS = (
-    _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), draws=1, entries=4),
-    _Plan(2, ("h", "B", "T", "d_model", "d_k", "S", "d_v"), draws=1, entries=2),
-    _Plan(1, ("T", "h", "d_model", "B", "d_k", "S", "d_v"), draws=1, entries=2),
+    _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), entries=4),
+    _Plan(2, ("h", "B", "T", "d_model", "d_k", "S", "d_v"), entries=2),
+    _Plan(1, ("T", "h", "d_model", "B", "d_k", "S", "d_v"), entries=2),
 )
 #: how densely, until the assumptions hold
 DENSITIES = (0.5, 0.5, 0.6, 0.7, 0.7, 0.8, 0.8, 0.9, 0.95, 1.0)
@@ -110,21 +110,43 @@ def recheck(theorem: Theorem, claim: Claim, *, seed: int = 0, budget: float = 0.
         >>> result.agrees, result.sizes
         (True, ({'s': 1, 't': 2}, {'s': 2, 't': 3}))
     """
-    with _collector_off():
-        return _recheck(theorem, claim, seed, int(budget * SPEED))
+    return Witness(theorem, (claim,), seed=seed, budget=budget).recheck(claim)
 
 
-def _recheck(theorem: Theorem, claim: Claim, seed: int, work: int) -> WitnessResult:
-    facts = _Facts.of(theorem, claim)
-    enough = 2 if facts.least else 1  # where all sizes are fixed there is one case
-    masked = any(node.boolean for node in facts.inputs.values())
+class Witness:
+    """`recheck` for several claims of a theorem, whose sides are written out together: what they share is made once.
+
+    Args:
+        theorem: whose assumptions the drawn masks respect.
+        claims: those that may be asked about.
+        seed: chooses the sample and the draws.
+        budget: about so many seconds of expansion for each claim.
+    """
+
+    def __init__(self, theorem: Theorem, claims: Sequence[Claim], *, seed: int = 0, budget: float = 0.5) -> None:
+        self.theorem, self.seed, self.budget = theorem, seed, budget
+        self._groups: dict[frozenset[str], _Group] = {}
+        for unplanned, group in _grouped(claims).items():
+            self._groups[unplanned] = _Group(_Facts.of(theorem, group), f"{seed}/{theorem.name}")
+
+    def recheck(self, claim: Claim) -> WitnessResult:
+        """What is found of one of the claims; it is written out alone if all of them together are beyond reach."""
+        group = self._groups[_unplanned(claim)]
+        with _collector_off():
+            result = _recheck(group, claim, int(self.budget * SPEED))
+        if result.agrees is None and len(group.facts.claims) > 1:
+            return recheck(self.theorem, claim, seed=self.seed, budget=self.budget)
+        return result
+
+
+def _recheck(group: _Group, claim: Claim, work: int) -> WitnessResult:
+    own = _size_names((claim.left, claim.right))
+    enough = 2 if group.facts.least else 1  # where all sizes are fixed there is one case
     tally, done, reasons = _Tally(), list[dict[str, int]](), list[str]()
     for plan in PLANS:
-        sizes = facts.assign(plan)
+        sizes = {name: size for name, size in group.facts.assign(plan).items() if name in own}
         try:
-            for draw in range(plan.draws if masked else 1):
-                case = _Case(facts, sizes, f"{seed}/{theorem.name}/{claim.name}/{sizes}/{draw}")
-                case.compare(plan.entries, work // (3 if masked else 2), tally)
+            group.case(plan).compare(claim, plan.entries, work // 2, tally)
         except _Differs as difference:
             return WitnessResult(False, (sizes,), f"at {_shown(sizes)}: {difference}")
         except Beyond as limit:
@@ -134,8 +156,48 @@ def _recheck(theorem: Theorem, claim: Claim, seed: int, work: int) -> WitnessRes
         else:
             done.append(sizes)
         if len(done) == enough:
-            return WitnessResult(True, tuple(done), str(tally))
+            distinct = {tuple(one.items()): one for one in done}
+            return WitnessResult(True, tuple(distinct.values()), str(tally))
     return WitnessResult(None, tuple(done), "; ".join(dict.fromkeys(reasons)))
+
+
+class _Group:
+    """Claims that are written out together, and the cases of which that was done."""
+
+    def __init__(self, facts: _Facts, seed: str) -> None:
+        self.facts, self.seed = facts, seed
+        self._cases: dict[_Plan, _Case | Beyond | DataProblem] = {}
+
+    def case(self, plan: _Plan) -> _Case:
+        """All claims at the sizes of a plan, written out when they are first asked for.
+
+        Raises:
+            Beyond: if they cannot be.
+            DataProblem: if they have no values.
+        """
+        if plan not in self._cases:
+            sizes = self.facts.assign(plan)
+            try:
+                self._cases[plan] = _Case(self.facts, sizes, f"{self.seed}/{sizes}")
+            except (Beyond, DataProblem) as reason:
+                self._cases[plan] = reason
+        case = self._cases[plan]
+        if not isinstance(case, _Case):
+            raise case
+        return case
+
+
+def _unplanned(claim: Claim) -> frozenset[str]:
+    """Sizes of a claim that no plan keeps small."""
+    return frozenset(_size_names((claim.left, claim.right)) - set(PLANS[0].order))
+
+
+def _grouped(claims: Iterable[Claim]) -> dict[frozenset[str], tuple[Claim, ...]]:
+    """Claims apart by the sizes that no plan keeps small, so that those of one are no burden to the others."""
+    groups: dict[frozenset[str], tuple[Claim, ...]] = {}
+    for claim in claims:
+        groups[_unplanned(claim)] = (*groups.get(_unplanned(claim), ()), claim)
+    return groups
 
 
 @contextmanager
@@ -159,13 +221,13 @@ def _shown(numbers: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is needed to write a claim out.
+    """What is needed to write some claims out.
 
     ``least`` says of each size symbol how small it may be; ``axes`` are the sizes of all axes; ``assumed`` are the
-    expressions assumed to be positive that speak of an input of the claim.
+    expressions assumed to be positive that speak of an input of a claim.
     """
 
-    claim: Claim
+    claims: tuple[Claim, ...]
     inputs: dict[str, Input]
     permutations: dict[str, Permutation]
     functions: frozenset[str]
@@ -174,9 +236,9 @@ class _Facts:
     axes: frozenset[sympy.Expr]
 
     @classmethod
-    def of(cls, theorem: Theorem, claim: Claim) -> _Facts:
-        """Gathered by walking the claim and the assumptions."""
-        sides = (claim.left, claim.right)
+    def of(cls, theorem: Theorem, claims: tuple[Claim, ...]) -> _Facts:
+        """Gathered by walking the claims and the assumptions."""
+        sides = tuple(side for claim in claims for side in (claim.left, claim.right))
         positive = [a.positive for a in theorem.assumptions if a.positive is not None]
         assumed = tuple(p for p in positive if set(all_inputs([p])) & set(all_inputs(sides)))
         nodes = [node for expr in (*sides, *assumed) for node in walk(expr)]
@@ -188,7 +250,7 @@ class _Facts:
             if isinstance(node, Select) and isinstance(node.at, int):
                 _at_least(least, node.axis_, node.at + 1)
         return cls(
-            claim, all_inputs((*sides, *assumed)), {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)},
+            claims, all_inputs((*sides, *assumed)), {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)},
             frozenset(n.op.removeprefix("fn:") for n in nodes if isinstance(n, Map) and n.op.startswith("fn:")),
             assumed, least, axes,
         )  # fmt: skip
@@ -231,7 +293,11 @@ def _at_least(least: dict[str, int], axis: Axis, number: int) -> None:
 
 
 class _Case:
-    """A claim at certain sizes, with one draw of what is drawn."""
+    """Some claims at certain sizes, with one draw of what is drawn, and the values of all their sides.
+
+    Raises:
+        Beyond: if the sides cannot be written out.
+    """
 
     def __init__(self, facts: _Facts, sizes: Mapping[str, int], seed: str) -> None:
         self.facts, self.sizes, self.seed = facts, sizes, seed
@@ -239,25 +305,27 @@ class _Case:
         self.graph = Graph(NODES)
         self.orders = {n: self._order(size_value(p.axis, sizes)) for n, p in facts.permutations.items()}
         self.arrays = {n: self._symbols(node) for n, node in facts.inputs.items() if not node.boolean}
+        self._draw_masks()
+        values = iter(self._evaluate([side for claim in facts.claims for side in (claim.left, claim.right)]))
+        self.sides = {claim.name: (next(values), next(values)) for claim in facts.claims}
 
-    def compare(self, entries: int, share: int, tally: _Tally) -> None:
+    def compare(self, claim: Claim, entries: int, share: int, tally: _Tally) -> None:
         """Compare the sides and count the entries: so many are expanded, fewer once the work exceeds ``share``.
 
         Raises:
             _Differs: if an entry differs.
-            Beyond: if the sides cannot be written out, or no entry be expanded.
+            Beyond: if no entry can be expanded.
         """
-        self._draw_masks()
-        left, right = self._evaluate([self.facts.claim.left, self.facts.claim.right])
-        names = [axis.name for axis in self.facts.claim.left.axes]
-        right = right.transpose([[axis.name for axis in self.facts.claim.right.axes].index(name) for name in names])
+        left, right = self.sides[claim.name]
+        names = [axis.name for axis in claim.left.axes]
+        right = right.transpose([[axis.name for axis in claim.right.axes].index(name) for name in names])
         unlike: dict[tuple[Node, Node], dict[str, int]] = {}
         for place in np.ndindex(*left.shape):
             if left[place] is right[place]:
                 tally.alike += 1
             else:
                 unlike.setdefault((left[place], right[place]), dict(zip(names, place, strict=True)))
-        sample = self.random.sample(list(unlike), min(entries, len(unlike)))
+        sample = random.Random(f"{self.seed}/{claim.name}").sample(list(unlike), min(entries, len(unlike)))
         expanded = self._expand(sample, share, unlike)
         tally.expanded += expanded
         tally.left_out += len(unlike) - expanded

@@ -31,7 +31,7 @@ def test_a_denial_by_the_finite_fields_is_a_fault(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_denial_by_sympy_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "recheck", lambda *_: WitnessResult(False, (), "at t=2: x[0]"))
+    monkeypatch.setattr(witness.Witness, "recheck", lambda *_: WitnessResult(False, (), "at t=2: x[0]"))
     with pytest.raises(ProverFault, match=r"proved, but SymPy at explicit sizes denies it: at t=2"):
         prove(TRUE)
     assert prove(TRUE, recheck=False).verdict is Verdict.PROVED
@@ -39,7 +39,7 @@ def test_a_denial_by_sympy_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_abstentions_are_kept_and_do_not_count_as_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prover, "confirm", lambda *_: FieldResult(None, (), 1.0, "out of reach"))
-    monkeypatch.setattr(witness, "recheck", lambda *_: WitnessResult(None, ({"t": 2},), "too large"))
+    monkeypatch.setattr(witness.Witness, "recheck", lambda *_: WitnessResult(None, ({"t": 2},), "too large"))
     (outcome,) = prove(TRUE).claims
     assert outcome.verdict is Verdict.PROVED
     assert outcome.rechecked == ()
