@@ -24,6 +24,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "proof": ("proof",),
     "attention": ("attention",),
     "render": ("render",),
+    "importers": ("importers",),
     "audit": ("audit",),
     "library": ("library",),
     "ask": ("ask",),
