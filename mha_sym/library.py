@@ -148,7 +148,7 @@ def run(theorem: Theorem) -> int:
     A theorem file ends with ``if __name__ == "__main__": raise SystemExit(run(THEOREM))``.
     """
     from mha_sym.proof.prover import prove
-    from mha_sym.render.derivation import derive
+    from mha_sym.render.derive import derive
 
     try:
         report = prove(theorem, recheck=True)

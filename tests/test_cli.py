@@ -393,7 +393,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
 def derivable(told: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
     told({"same": report("same"), "open": report("open", Verdict.UNDECIDED)})
     monkeypatch.setattr(
-        "mha_sym.render.derivation.derive", lambda found, style, rewrite: f"∀ {found.theorem.name}: {style}"
+        "mha_sym.render.derive.derive", lambda found, style, rewrite: f"∀ {found.theorem.name}: {style}"
     )
 
 

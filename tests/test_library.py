@@ -152,7 +152,7 @@ def test_run_writes_the_derivation(
     claim = Claim("X", x, x)
     report = Report(Theorem("same", "", "", (claim,)), (Outcome(claim, verdict, 0.0),), (), 0.0)
     monkeypatch.setattr("mha_sym.proof.prover.prove", lambda theorem, recheck: report)
-    monkeypatch.setattr("mha_sym.render.derivation.derive", lambda report, style: f"{report.theorem.name} in {style}")
+    monkeypatch.setattr("mha_sym.render.derive.derive", lambda report, style: f"{report.theorem.name} in {style}")
     assert run(report.theorem) == code
     assert capsys.readouterr().out == "same in unicode\n"
 

@@ -62,14 +62,14 @@ def derive(
 def _one(theorem: str, style: str, convention: Convention, detail: bool, output: Path | None, force: bool) -> int:
     from mha_sym.library import load
     from mha_sym.proof import prover
-    from mha_sym.render import derivation
     from mha_sym.render.convention import rewritten
+    from mha_sym.render.derive import derive as written
 
     if output is not None:
         refuse_existing(output, force=force)
     report = prover.prove(load(theorem), recheck=True)
     known = {"unicode": "unicode" if detail else "stages", "pdf": "latex"}
-    text = derivation.derive(report, known.get(style, style), lambda found: rewritten(found, convention))
+    text = written(report, known.get(style, style), lambda found: rewritten(found, convention))
     if output is None:
         write(text)
     elif style == "pdf":

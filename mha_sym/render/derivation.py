@@ -1,20 +1,19 @@
 """A derivation as data: statement, assumptions, notation, the lines of every claim, controls, what was checked.
 
-Defines `Derivation` and its parts, `derivation`, which makes it from a report, and `derive`, which writes it in one of
-`FORMATS`.  Formulas are terms here; how they look is decided by the renderers.
+Defines `Derivation` and its parts, and `derivation`, which makes it from a report.  Formulas are terms here; how they
+look is decided by the renderers, of which `mha_sym.render.derive` has the list.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from mha_sym.errors import Problem
 from mha_sym.expr import Expr, inputs
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Goal
@@ -138,22 +137,17 @@ class Derivation:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from mha_sym.render.notebook import html_cell
-
-        return html_cell(self)
+        return self._repr_mimebundle_()["text/html"]
 
     def _repr_latex_(self) -> str:
         """The claims, where a notebook shows no HTML."""
-        from mha_sym.render.notebook import latex_cell
-
-        return latex_cell(self)
+        return self._repr_mimebundle_()["text/latex"]
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """All forms at once; the notebook takes the best one that it can show."""
-        return {
-            "text/html": self._repr_html_(), "text/latex": self._repr_latex_(), "text/markdown": _markdown(self),
-            "text/plain": _unicode(self),
-        }  # fmt: skip
+        from mha_sym.render.notebook import bundle  # it writes what is defined here
+
+        return bundle(self)
 
 
 def derivation(report: Report) -> Derivation:
@@ -189,75 +183,6 @@ def derivation(report: Report) -> Derivation:
         laws=tuple(rule for rule in used if rule in CARDS and rule not in ("unfold", "lemma", "table", "arithmetic")),
         applications=report.steps,
     )  # fmt: skip
-
-
-def derive(report: Report, format: str = "unicode", rewrite: Callable[[Derivation], Derivation] | None = None) -> str:
-    """The derivation as text.
-
-    Args:
-        report: from `mha_sym.proof.prover.prove`.
-        format: one of `FORMATS`.
-        rewrite: what to make of it before it is written, such as another convention of notation.
-
-    Raises:
-        Problem: for an unknown format.
-    """
-    if format not in FORMATS:
-        raise Problem(f"there is no format {format!r}", where="derive", expected=", ".join(FORMATS))
-    found = derivation(report) if rewrite is None else rewrite(derivation(report))
-    return _json(found, report) if format == "json" else FORMATS[format](found)
-
-
-def _unicode(found: Derivation) -> str:
-    from mha_sym.render.unicode import unicode_text
-
-    return unicode_text(found)
-
-
-def _stages(found: Derivation) -> str:
-    from mha_sym.render.unicode import unicode_text
-
-    return unicode_text(found, detail=False)
-
-
-def _latex(found: Derivation) -> str:
-    from mha_sym.render.latex import latex_document
-
-    return latex_document(found)
-
-
-def _markdown(found: Derivation) -> str:
-    from mha_sym.render.markdown import markdown_text
-
-    return markdown_text(found)
-
-
-def _latex_fragment(found: Derivation) -> str:
-    from mha_sym.render.latex_fragment import latex_fragment
-
-    return latex_fragment(found)
-
-
-def _html(found: Derivation) -> str:
-    from mha_sym.render.html import html_page
-
-    return html_page(found)
-
-
-def _json(found: Derivation, report: Report | None = None) -> str:
-    """With the certificate, if the report is known and the theorem proved."""
-    from mha_sym.proof import certificate_file
-    from mha_sym.render.derivation_json import derivation_json
-
-    proved = report is not None and report.verdict is Verdict.PROVED
-    return derivation_json(found, certificate_file.write(report) if proved and report else "")
-
-
-#: ``stages`` is Unicode without the steps of the claims
-FORMATS: dict[str, Callable[[Derivation], str]] = {
-    "unicode": _unicode, "stages": _stages, "latex": _latex, "latex-fragment": _latex_fragment, "markdown": _markdown,
-    "html": _html, "json": _json,
-}  # fmt: skip
 
 
 # ---------------------------------------------------------------- claims

@@ -1,7 +1,7 @@
 r"""A derivation in a notebook: as HTML whose rules touch nothing else in it, and its claims as LaTeX.
 
-Defines `html_cell` and `latex_cell`; `mha_sym.render.derivation.Derivation` offers them under the names that notebooks
-look for.
+Defines `html_cell`, `latex_cell` and `bundle`, which has these and the other forms; `Derivation` offers them under the
+names that notebooks look for.
 """
 
 from __future__ import annotations
@@ -10,10 +10,20 @@ from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import Derivation
 from mha_sym.render.html import Surroundings, html_fragment
 from mha_sym.render.html_style import style
+from mha_sym.render.markdown import markdown_text
 from mha_sym.render.scripts import Latex
+from mha_sym.render.unicode import unicode_text
 
 #: the class of what a cell holds
 SCOPE = "mha-sym"
+
+
+def bundle(found: Derivation) -> dict[str, str]:
+    """Every form that a notebook may show, by its MIME type."""
+    return {
+        "text/html": html_cell(found), "text/latex": latex_cell(found), "text/markdown": markdown_text(found),
+        "text/plain": unicode_text(found),
+    }  # fmt: skip
 
 
 def html_cell(found: Derivation) -> str:

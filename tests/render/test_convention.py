@@ -14,7 +14,8 @@ from mha_sym.proof.prover import prove
 from mha_sym.proof.terms import Index, Perm
 from mha_sym.proof.theorem import Claim, Report, Theorem
 from mha_sym.render.convention import USUAL, Convention, _Writing, rewritten
-from mha_sym.render.derivation import FORMATS, derivation
+from mha_sym.render.derivation import derivation
+from mha_sym.render.derive import FORMATS
 from mha_sym.render.unicode import unicode_text
 
 CONVENTIONS = (Convention("h"), Convention("i", "column"), Convention("h", "column", axes=True))

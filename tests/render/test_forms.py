@@ -21,7 +21,8 @@ from mha_sym.library import theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Report, Theorem
 from mha_sym.render import pdf as pdf_module
-from mha_sym.render.derivation import derivation, derive
+from mha_sym.render.derivation import derivation
+from mha_sym.render.derive import derive
 from mha_sym.render.latex_fragment import latex_fragment
 
 X = Input("X", (axis("t", "T"),))
