@@ -25,6 +25,10 @@ from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 #: sizes tried first: pairwise distinct, and three heads or more, since wrong permutations may be right at two
 FIRST: dict[str, int] = {"B": 2, "T": 4, "S": 5, "d_model": 6, "h": 3, "d_k": 2, "d_v": 7}
 SPARE = (3, 2, 5, 4, 7)
+#: how densely masks keep at the third draw and in turn after it, since where a row keeps nothing there is no value
+DENSER = (0.8, 1.0)
+#: the draw at which there is one token: with a causal mask, a softmax over another axis has a value only there
+ONE_TOKEN = 5
 
 
 @dataclass(frozen=True)
@@ -109,20 +113,26 @@ class _Search:
 
     def first_sizes(self, draw: int) -> dict[str, int]:
         """Sizes to begin with: those of `FIRST`, then unused small ones; larger at each new draw."""
-        spare = [n for n in SPARE if n not in {FIRST.get(name) for name in self.names}] + list(range(8, 40))
-        sizes = {name: FIRST.get(name) or spare.pop(0) for name in self.names}
-        return {name: self.fixed.get(name, size + (draw if draw > 1 else 0)) for name, size in sizes.items()}
+        first = FIRST if draw < 2 else FIRST | {"B": 1}  # at first B is d_k, and they may be taken for each other
+        spare = [n for n in SPARE if n not in {first.get(name) for name in self.names}] + list(range(8, 40))
+        sizes = {name: first.get(name) or spare.pop(0) for name in self.names}
+        more = {name: size + (draw if draw > 1 else 0) for name, size in sizes.items()}
+        if draw == ONE_TOKEN:
+            more |= {name: 1 for name in ("T", "S") if name in more}
+        return more | {name: size for name, size in self.fixed.items() if name in more}
 
     def draw(self, sizes: Mapping[str, int], seed: int, small: bool = False) -> Trial | None:
         """Random small integers as inputs that satisfy the assumptions; None if ten tries do not."""
         rng = np.random.default_rng(seed)
         perms = {name: _shuffle(rng, size_value(axis, sizes)) for name, axis in self.permutations.items()}
+        shapes = [tuple(size_value(a, sizes) for a in one.over) for one in self.inputs]
         for attempt in range(10):
             arrays = {}
-            for one in self.inputs:
-                shape = tuple(size_value(a, sizes) for a in one.over)
+            for one, shape in zip(self.inputs, shapes, strict=True):
                 low, high = (0, 2) if one.boolean else (0, 3) if small else (-2, 3)
                 values = rng.integers(low, high, shape)
+                if one.boolean and seed > 1:
+                    values = (rng.random(shape) < DENSER[seed % len(DENSER)]).astype(np.int64)
                 arrays[one.name] = np.ones(shape) if one.boolean and attempt == 9 else values.astype(float)
             trial = Trial(sizes, arrays, perms)
             if self.allowed(trial):
@@ -179,7 +189,7 @@ class _Search:
         return trial
 
     def _redraw(self, trial: Trial, sizes: Mapping[str, int]) -> Trial | None:
-        for seed in range(2):
+        for seed in range(3 if any(one.boolean for one in self.inputs) else 2):
             new = self.draw(sizes, seed, small=True)
             if new is not None and self.gap(new) > 1e-3:
                 return new
