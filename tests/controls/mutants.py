@@ -1,71 +1,122 @@
 """Mutants of the theorems: every edit of one side at every place, judged by all engines.
 
-``python -m tests.controls.mutants --seconds 600`` prints how many were tried and what became of them, and
-fails if one engine proves what another denies.  The tests take a sample.
+``python -m tests.controls.mutants --most 6000`` prints how many were tried and what became of them, and fails if one
+engine proves what another denies, if more than one in a hundred stays undecided, or if one takes longer than a minute.
+The tests take a sample.  The edits are in `tests.controls.edits`.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
 from random import Random
 
 from mha_sym.errors import AxisProblem
-from mha_sym.expr import Expr, Transpose
+from mha_sym.expr import Expr
 from mha_sym.library import load, theorem_names
 from mha_sym.proof.checker import Certificate, check
 from mha_sym.proof.field import confirm
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.prover import prove_goal
 from mha_sym.proof.refute import refute
+from mha_sym.proof.rewrite import TooLong
 from mha_sym.proof.terms import TermError
 from mha_sym.proof.theorem import Claim, Theorem
-from tests.proof.random_exprs import EDITS, Names, at, paths, put
+from mha_sym.proof.witness import recheck
+from tests.controls.edits import Around, edits
+from tests.proof.random_exprs import at, paths, put
+
+#: what must never be found, and what may be found only now and then
+FAULTS = ("contradiction", "slow")
+OPEN = ("undecided", "proved alone", "denied by the field alone")
+#: seconds after which a mutant counts as one that hangs
+SLOW = 60
 
 
 @dataclass(frozen=True)
 class Mutant:
     """A claim with one thing changed."""
 
-    theorem: Theorem
+    theorem: str
     claim: Claim
     edit: str
+    place: tuple[tuple[str, int], ...]
 
 
-def mutants(theorem: Theorem, rng: Random) -> Iterator[Mutant]:
-    """Mutants of a theorem without end, each edit as likely as another."""
-    names = Names()
-    names.numbers = count(1000)  # names that the theorem does not have
-    while True:
-        claim = rng.choice(theorem.claims)
-        left = rng.random() < 0.5
-        side: Expr = claim.left if left else claim.right
-        edit, change = rng.choice(EDITS)
-        places = paths(side)
-        rng.shuffle(places)
-        for path in places:
-            node = at(side, path)
-            try:
-                new = change(rng, node, names)
-                if new is None or new == node:
-                    continue
-                wrong = put(side, path, new if new.axes == node.axes else Transpose(new, node.axes))
-                made = Claim(claim.name, *((wrong, claim.right) if left else (claim.left, wrong)))
-            except AxisProblem:
-                continue
-            yield Mutant(theorem, made, edit)
-            break
+@dataclass(frozen=True)
+class Answer:
+    """What became of a mutant, and how long that took."""
+
+    theorem: str
+    claim: str
+    edit: str
+    place: tuple[tuple[str, int], ...]
+    verdict: str
+    seconds: float
+
+
+def mutants(theorem: Theorem) -> dict[str, list[Mutant]]:
+    """All distinct mutants of a theorem, by edit."""
+    found: dict[str, dict[Claim, Mutant]] = {}
+    for claim in theorem.claims:
+        around = Around.of([claim.left, claim.right])
+        for name in ("left", "right"):
+            side: Expr = getattr(claim, name)
+            for path in paths(side):
+                for edit, new in edits(at(side, path), around):
+                    try:
+                        made = replace(claim, **{name: put(side, path, new)})
+                    except AxisProblem:
+                        continue
+                    mutant = Mutant(theorem.name, made, edit, ((name, -1), *path))
+                    found.setdefault(edit, {}).setdefault(made, mutant)
+    return {edit: list(some.values()) for edit, some in found.items()}
+
+
+def sample(theorem: Theorem, rng: Random) -> Iterator[Mutant]:
+    """The mutants of a theorem, each kind of edit in turn as long as there are any."""
+    kinds = list(mutants(theorem).values())
+    for some in kinds:
+        rng.shuffle(some)
+    while kinds:
+        kinds = [some for some in kinds if some]
+        for some in kinds:
+            yield some.pop()
+
+
+def library_sample(seed: int) -> Iterator[Mutant]:
+    """The mutants of all theorems, each theorem in turn."""
+    sources = [sample(load(name), Random(f"{seed} {name}")) for name in theorem_names()]
+    while sources:
+        for source in list(sources):
+            mutant = next(source, None)
+            if mutant is None:
+                sources.remove(source)
+            else:
+                yield mutant
+
+
+# ---------------------------------------------------------------- judging
+
+
+@lru_cache(maxsize=1)
+def _theorem(name: str) -> Theorem:
+    return load(name)
 
 
 def proved(mutant: Mutant) -> bool | None:
     """Whether search and checker prove it; None if one name would stand for two things."""
     meaning = Meaning()
-    for one in mutant.theorem.assumptions:
+    for one in _theorem(mutant.theorem).assumptions:
         if one.positive is not None:
             meaning.assume_positive(one.positive)
     try:
@@ -76,41 +127,82 @@ def proved(mutant: Mutant) -> bool | None:
             check(result, meaning.context())
     except AxisProblem:
         return None
-    except TermError:
+    except (TermError, TooLong):
         return False
     return True
 
 
-def judged(mutant: Mutant) -> str:
-    """What all engines together make of a mutant: refuted, equal, undecided, refused, or a contradiction."""
+def judged(mutant: Mutant, explicit: bool = True) -> str:
+    """What all engines together make of a mutant: refuted, equal, refused, one of `OPEN`, or a contradiction."""
+    theorem = _theorem(mutant.theorem)
     by_kernel = proved(mutant)
     if by_kernel is None:
         return "refused"
-    by_field = confirm(mutant.claim, mutant.theorem.assumptions).agrees
-    if by_kernel:
-        return "contradiction" if by_field is False else "equal" if by_field else "proved alone"
-    found = refute(mutant.claim, mutant.theorem.assumptions, draws=3)
-    if found is not None:
-        return "refuted"
-    return "denied by the field alone" if by_field is False else "undecided"
+    by_field = confirm(mutant.claim, theorem.assumptions).agrees
+    found = refute(mutant.claim, theorem.assumptions, draws=2 if by_kernel else 6)
+    if not by_kernel:
+        return "refuted" if found is not None else "denied by the field alone" if by_field is False else "undecided"
+    by_sympy = recheck(theorem, mutant.claim).agrees if explicit else None
+    if found is not None or by_field is False or by_sympy is False:
+        return "contradiction"
+    return "equal" if by_field or by_sympy else "proved alone"
+
+
+class _TooSlow(BaseException):
+    """Past every handler of the engines."""
+
+
+def _ring(*_: object) -> None:
+    raise _TooSlow
+
+
+def answered(mutant: Mutant) -> Answer:
+    """What became of a mutant, within a minute."""
+    start = time.monotonic()
+    signal.signal(signal.SIGALRM, _ring)
+    signal.alarm(SLOW)
+    try:
+        verdict = judged(mutant)
+    except _TooSlow:
+        verdict = "slow"
+    finally:
+        signal.alarm(0)
+    return Answer(
+        mutant.theorem, mutant.claim.name, mutant.edit, mutant.place, verdict, time.monotonic() - start
+    )
+
+
+# ---------------------------------------------------------------- the long run
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--most", type=int, default=6000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    rng, end = Random(given.seed), time.monotonic() + given.seconds
-    sources = [mutants(load(name), rng) for name in theorem_names()]
     found: Counter[str] = Counter()
-    while time.monotonic() < end:
-        mutant = next(rng.choice(sources))
-        verdict = judged(mutant)
-        found[verdict] += 1
-        if verdict not in ("refuted", "equal", "refused"):
-            print(f"{verdict}: {mutant.theorem.name}, {mutant.claim.name}, {mutant.edit}", flush=True)
-    print(f"{sum(found.values())} mutants: " + ", ".join(f"{n} {verdict}" for verdict, n in found.most_common()))
-    return int(bool(found["contradiction"]))
+    slowest = Answer("", "", "", (), "", 0.0)
+    some = islice(library_sample(given.seed), given.most)
+    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+        for one in pool.imap_unordered(answered, some, chunksize=20):
+            found[one.verdict] += 1
+            slowest = max(slowest, one, key=lambda answer: answer.seconds)
+            if one.verdict in (*FAULTS, *OPEN):
+                print(f"{one.verdict}: {one.theorem}, {one.claim}, {one.edit}, {_text(one.place)}", flush=True)
+    return _summary(found, slowest)
+
+
+def _text(place: tuple[tuple[str, int], ...]) -> str:
+    return ".".join(name if n < 0 else f"{name}[{n}]" for name, n in place)
+
+
+def _summary(found: Counter[str], slowest: Answer) -> int:
+    tried, open_ = sum(found.values()), sum(found[one] for one in OPEN)
+    print(f"{tried} distinct mutants of the theorems: " + ", ".join(f"{n} {what}" for what, n in found.most_common()))
+    where = f"{slowest.theorem}, {slowest.claim}, {slowest.edit}"
+    print(f"  undecided {open_ / tried:.2%}; the slowest took {slowest.seconds:.1f} s ({where})")
+    return int(any(found[one] for one in FAULTS) or open_ >= tried / 100)
 
 
 if __name__ == "__main__":
