@@ -93,7 +93,8 @@ class Run:
         """The value of a node; computed at most once for each position of its free indices."""
         number = self.plan.number[id(node)]
         once = number in self.plan.once
-        key = (number, *(env[index] for index in self.plan.free[number]))
+        free = self.plan.free[number]
+        key = (number, *[env[index] for index in free]) if free else (number,)
         if key in self.memo:
             return self.memo.pop(key) if once else self.memo[key]
         made_by = self.plan.nodes[number]

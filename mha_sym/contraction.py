@@ -5,6 +5,7 @@ Defines `contract`, on arrays of any backend with the names of their axes.  Know
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,13 +24,29 @@ class Operand(NamedTuple):
     names: Names
 
 
+class _Pattern(NamedTuple):
+    """A pattern of einops, and whether it changes nothing."""
+
+    text: str
+    identity: bool
+
+    @classmethod
+    def of(cls, left: str, right: str) -> _Pattern:
+        """``left -> right``; an axis in brackets by itself is that axis."""
+        sides = [re.sub(r"\((\S+)\)", r"\1", side).strip() for side in (left, right)]
+        return cls(" -> ".join(sides), sides[0] == sides[1])
+
+
 class _Recipe(NamedTuple):
-    """Two operands as matrices: patterns of einops, and whether the operands are swapped."""
+    """Two operands as matrices: how their axes and those of the product are arranged, and whether they are swapped.
+
+    ``result`` is None if nothing is summed.
+    """
 
     swapped: bool
-    left: str
-    right: str
-    result: str
+    left: _Pattern
+    right: _Pattern
+    result: _Pattern | None
     names: Names
 
 
@@ -47,7 +64,7 @@ def contract(backend: Backend, operands: Sequence[Operand], out: Names) -> Array
         needed = {*out, *(name for one in others[n + 1 :] for name in one.names)}
         current = _pair(backend, current, other, needed, out)
     current = _without(backend, current, out)
-    return rearrange(current.array, _reorder(current.names, out))
+    return _arranged(current.array, _reorder(current.names, out))
 
 
 def _without(backend: Backend, one: Operand, needed: Collection[str]) -> Operand:
@@ -64,12 +81,17 @@ def _pair(backend: Backend, left: Operand, right: Operand, needed: set[str], out
     recipe = _recipe(left.names, right.names, frozenset(needed), out)
     if recipe.swapped:
         left, right = right, left
-    x, y = rearrange(left.array, recipe.left), rearrange(right.array, recipe.right)
-    if not recipe.result:  # nothing is summed
+    x, y = _arranged(left.array, recipe.left), _arranged(right.array, recipe.right)
+    if recipe.result is None:  # nothing is summed
         return Operand(backend.wrap(backend.mul(x, y)), recipe.names)
     size = {n: k for one in (left, right) for n, k in zip(one.names, one.array.shape, strict=True)}
     lengths = {f"x{n}": int(size[name]) for n, name in enumerate(recipe.names)}
-    return Operand(rearrange(backend.matmul(x, y), recipe.result, **lengths), recipe.names)
+    return Operand(_arranged(backend.matmul(x, y), recipe.result, **lengths), recipe.names)
+
+
+def _arranged(array: Array, pattern: _Pattern, **lengths: int) -> Array:
+    """The array rearranged by einops, unless nothing is to be done: for small arrays that is most of the time."""
+    return array if pattern.identity else rearrange(array, pattern.text, **lengths)
 
 
 @lru_cache(maxsize=1024)
@@ -83,16 +105,17 @@ def _recipe(left: Names, right: Names, needed: frozenset[str], out: Names) -> _R
         left, right, only = right, left, only[::-1]
     names = (*batch, *only[0], *only[1])
     if not summed:
-        apart = "".join(f" {_spell(names, n)}" if n in left else " 1" for n in names)
-        other = "".join(f" {_spell(names, n)}" if n in right else " 1" for n in names)
-        return _Recipe(swapped, f"{_spell(names, *left)} ->{apart}", f"{_spell(names, *right)} ->{other}", "", names)
+        apart = " ".join(_spell(names, n) if n in left else "1" for n in names)
+        other = " ".join(_spell(names, n) if n in right else "1" for n in names)
+        patterns = _Pattern.of(_spell(names, *left), apart), _Pattern.of(_spell(names, *right), other)
+        return _Recipe(swapped, *patterns, None, names)
     every = (*names, *summed)
     lead, rows, columns, inner = (_spell(every, *group) for group in (batch, only[0], only[1], summed))
     return _Recipe(
         swapped,
-        f"{_spell(every, *left)} -> {lead} ({rows}) ({inner})",
-        f"{_spell(every, *right)} -> {lead} ({inner}) ({columns})",
-        f"{lead} ({rows}) ({columns}) -> {_spell(every, *names)}",
+        _Pattern.of(_spell(every, *left), f"{lead} ({rows}) ({inner})"),
+        _Pattern.of(_spell(every, *right), f"{lead} ({inner}) ({columns})"),
+        _Pattern.of(f"{lead} ({rows}) ({columns})", _spell(every, *names)),
         names,
     )
 
@@ -103,5 +126,5 @@ def _spell(order: Sequence[str], *names: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _reorder(names: Names, out: Names) -> str:
-    return f"{_spell(names, *names)} -> {_spell(names, *out)}"
+def _reorder(names: Names, out: Names) -> _Pattern:
+    return _Pattern.of(_spell(names, *names), _spell(names, *out))
