@@ -239,7 +239,7 @@ def test_json_is_one_object_and_nothing_else(told: Tell, capsys: Capture) -> Non
         "sizes": {"T": 2, "d_model": 3}, "index": {"t": 1, "m": 0}, "left": "1/3", "right": "0",
         "inputs": {"X": [[0, 1], [2, 3]]}, "permutations": {"pi": [1, 0]},
     }  # fmt: skip
-    common = {"scope": "all sizes", "seconds": 0.25, "steps": 0}
+    common = {"scope": "all sizes", "seconds": 0.25, "steps": 0, "bound": 1.0}
     refuted = {"name": "Y", "verdict": "refuted", "counterexample": witness}
     open_ = {"name": "Y", "verdict": "undecided", "counterexample": None}
     assert json.loads(capsys.readouterr().out) == {

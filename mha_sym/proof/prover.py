@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mha_sym.proof.checker import Certificate, Goal, Rejected, check
-from mha_sym.proof.field import confirm
+from mha_sym.proof.field import FieldResult, confirm
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
 from mha_sym.proof.refute import refute
@@ -84,16 +84,24 @@ class Prover:
                 self.meaning.assume_positive(assumption.positive)
 
     def claim(self, claim: Claim) -> Outcome:
-        """What is known of a claim: proved if it can be and nothing denies it, else refuted if it can be."""
+        """What is known of a claim: proved if it can be and nothing denies it, else refuted if it can be.
+
+        What random points of finite fields deny is refuted at once, if a counterexample is found; the search is slower.
+        """
         start = time.perf_counter()
-        outcome = self._search(claim)
+        points = confirm(claim, self.theorem.assumptions)
+        found = self._refuted(claim) if points.agrees is False else None
+        outcome = found or self._search(claim)
         if outcome.verdict is Verdict.PROVED:
-            outcome = self._confront(outcome)
-        else:
-            found = refute(claim, self.theorem.assumptions, draws=6)
-            if found is not None:
-                outcome = replace(outcome, verdict=Verdict.REFUTED, counterexample=found, detail="")
+            outcome = self._confront(outcome, points)
+        elif found is None and points.agrees is not False:
+            outcome = self._refuted(claim) or outcome
         return replace(outcome, seconds=time.perf_counter() - start)
+
+    def _refuted(self, claim: Claim) -> Outcome | None:
+        """The claim as refuted, if a counterexample turns up."""
+        found = refute(claim, self.theorem.assumptions, draws=6)
+        return None if found is None else Outcome(claim, Verdict.REFUTED, 0.0, counterexample=found)
 
     def control(self, control: Control) -> Outcome:
         """What is known of a control: refuted if a counterexample turns up, else what is known of it as a claim."""
@@ -130,9 +138,8 @@ class Prover:
             raise ProverFault(f"{self.theorem.name}, {certificate.goal.name}: {fault}") from fault
         self.lemmas[certificate.goal.name] = lemma
 
-    def _confront(self, outcome: Outcome) -> Outcome:
+    def _confront(self, outcome: Outcome, points: FieldResult) -> Outcome:
         """Ask the other engines about a proved claim; an abstention is kept with its reason, a denial is a fault."""
-        points = confirm(outcome.claim, self.theorem.assumptions)
         self._deny(points.agrees, outcome, "the engine of finite fields", points.detail)
         notes = [] if points.agrees else [f"not confirmed at random points: {points.detail}"]
         outcome = replace(outcome, bound=points.bound)
@@ -156,7 +163,10 @@ class Prover:
     def _deny(self, agrees: bool | None, outcome: Outcome, engine: str, detail: str) -> None:
         if agrees is False:
             name = f"{self.theorem.name}, {outcome.claim.name}"
-            raise ProverFault(f"{name}: proved, but {engine} denies it: {detail}\n{outcome.claim!r}")
+            fault = ProverFault(f"{name}: proved, but {engine} denies it: {detail}")
+            for part in (outcome.claim, self.theorem.assumptions, *outcome.certificates):
+                fault.add_note(repr(part))  # so that a report of the fault says all that is needed to see it again
+            raise fault
 
 
 def prove(theorem: Theorem, recheck: bool = True) -> Report:

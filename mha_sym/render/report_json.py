@@ -36,13 +36,17 @@ class ControlResult(TypedDict):
 
 
 class TheoremResult(TypedDict):
-    """What is known of one theorem."""
+    """What is known of one theorem.
+
+    ``bound`` is at most the probability that a false claim would have agreed at the random points of finite fields.
+    """
 
     name: str
     verdict: str
     scope: str
     seconds: float
     steps: int
+    bound: float
     controls: list[ControlResult]
 
 
@@ -54,6 +58,7 @@ def theorem_result(report: Report) -> TheoremResult:
         "scope": scope(report.theorem.claims),
         "seconds": round(report.seconds, 3),
         "steps": report.steps,
+        "bound": max((one.bound for one in report.claims), default=1.0),
         "controls": [
             {"name": o.claim.name, "verdict": o.verdict.value, "counterexample": witness(o.counterexample)}
             for o in report.controls
