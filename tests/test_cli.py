@@ -259,7 +259,10 @@ def test_problem_in_one_theorem_lets_the_others_run(told: Tell, capsys: Capture)
     assert err == "mha-sym: bad: no such axis; got: (t: T)\n"
 
 
-def test_crash_in_one_theorem_is_called_a_fault(told: Tell, capsys: Capture) -> None:
+def test_crash_in_one_theorem_is_called_a_fault(
+    told: Tell, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     told({"bad": ZeroDivisionError("division by zero"), "good": report("good")})
     assert main(["prove", "--json", "--jobs", "1"]) == Exit.FAULT
     out, err = capsys.readouterr()
@@ -267,7 +270,11 @@ def test_crash_in_one_theorem_is_called_a_fault(told: Tell, capsys: Capture) -> 
     assert [one["name"] for one in found["theorems"]] == ["good"]
     assert found["errors"] == [{"name": "bad", "message": "ZeroDivisionError: division by zero"}]
     assert "Traceback (most recent call last)" in err
-    assert err.endswith("mha-sym: bad: a fault of mha_sym itself, ZeroDivisionError: division by zero\n")
+    assert err.endswith(
+        "mha-sym: bad: a fault of mha_sym itself, ZeroDivisionError: division by zero\n"
+        "mha-sym: please report it with mha_sym-fault-1.txt, which says what was tried\n"
+    )
+    assert "ZeroDivisionError" in (tmp_path / "mha_sym-fault-1.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("args", [["--traceback", "prove"], ["prove", "--traceback"]])
@@ -588,12 +595,14 @@ def test_check_for_real(name: str, code: int, tmp_path: Path, command: Run) -> N
     [
         (Problem("no such axis", hint="name it"), Exit.UNUSABLE, "mha-sym: no such axis; hint: name it\n"),
         (KeyboardInterrupt(), Exit.INTERRUPTED, "mha-sym: interrupted\n"),
-        (RuntimeError("oh"), Exit.FAULT, "mha-sym: this is a fault of mha_sym itself; please report it with the lines"),
+        (RuntimeError("oh"), Exit.FAULT, "mha-sym: this is a fault of mha_sym itself; please report it with mha_"),
     ],
 )
 def test_how_a_command_ends(
-    error: BaseException, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    error: BaseException, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+
     def fail() -> tuple[str, ...]:
         raise error
 

@@ -32,6 +32,11 @@ class Exit(IntEnum):
     FAULT = 70
     INTERRUPTED = 130
     PIPE = 141
+    TERMINATED = 143
+
+
+class Unwritable(OSError):
+    """Standard output cannot be written, as on a full disk."""
 
 
 def complain(message: str, who: str = "mha-sym") -> None:
@@ -40,9 +45,17 @@ def complain(message: str, who: str = "mha-sym") -> None:
 
 
 def write(text: str) -> None:
-    """Text to standard output, ended by one newline."""
+    """Text to standard output, ended by one newline.
+
+    Raises:
+        Unwritable: if that is not possible; but a reader who is gone is a BrokenPipeError.
+    """
     try:
         sys.stdout.write(text.rstrip("\n") + "\n")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritable(error.errno, error.strerror) from error
     except UnicodeEncodeError as error:
         raise Problem(
             f"standard output cannot show {error.object[error.start]!r} in its encoding, {error.encoding}",

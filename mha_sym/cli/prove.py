@@ -23,6 +23,7 @@ from mha_sym.cli.common import (
     write_file,
     write_json,
 )
+from mha_sym.cli.fault import written
 
 if TYPE_CHECKING:
     from mha_sym.cli.workers import Answer, Failed
@@ -122,3 +123,6 @@ def _tell(failed: Sequence[Failed]) -> None:
             shown.add(one.trace)
         words = "a fault of mha_sym itself, " if one.fault else ""
         complain(f"{one.task.name}: {words}{one.message}")
+    faults = dict.fromkeys(one.trace for one in failed if one.fault)
+    if faults:
+        complain(written("\n".join(faults)))

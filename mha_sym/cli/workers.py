@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -61,6 +63,8 @@ class Failed:
 
 Answer = Proved | Failed
 
+DIED = "the process that worked on it ended without an answer"
+
 
 def attempt(task: Task) -> Answer:
     """Load one theorem and try to prove it."""
@@ -88,17 +92,35 @@ def _coq_file(report: Report) -> str:
 
 
 def attempt_all(tasks: Sequence[Task], jobs: int, done: Callable[[Task], None]) -> list[Answer]:
-    """Try every theorem, up to ``jobs`` at a time; ``done`` is told of each as it ends.  Answers are in order."""
+    """Try every theorem, up to ``jobs`` at a time; ``done`` is told of each as it ends.  Answers are in order.
+
+    Where a process dies, all that were at work with it are lost; each of these is tried once more, in a process of its
+    own, so that only the theorem that ends its process is not tried.
+    """
     if min(jobs, len(tasks)) <= 1:
         return [_told(attempt(task), done) for task in tasks]
+    answers = _together(tasks, jobs, done)
+    for task in tasks:
+        if task not in answers:
+            answers |= _together([task], 1, done) or {task: _told(Failed(task, DIED), done)}
+    return [answers[task] for task in tasks]
+
+
+def _together(tasks: Sequence[Task], jobs: int, done: Callable[[Task], None]) -> dict[Task, Answer]:
+    """The answers of those theorems whose processes lived."""
+    answers: dict[Task, Answer] = {}
     with _pool(min(jobs, len(tasks))) as pool:
-        futures = {pool.submit(attempt, task): task for task in tasks}
+        futures: dict[Future[Answer], Task] = {}
         try:
-            answers = {futures[one]: _told(_answer(one, futures[one]), done) for one in as_completed(futures)}
+            with contextlib.suppress(BrokenProcessPool):
+                futures.update((pool.submit(attempt, task), task) for task in tasks)
+            for one in as_completed(futures):
+                with contextlib.suppress(BrokenProcessPool):
+                    answers[futures[one]] = _told(one.result(), done)
         except BaseException:
             _stop(pool)
             raise
-    return [answers[task] for task in tasks]
+    return answers
 
 
 def _told(answer: Answer, done: Callable[[Task], None]) -> Answer:
@@ -106,21 +128,22 @@ def _told(answer: Answer, done: Callable[[Task], None]) -> Answer:
     return answer
 
 
-def _answer(future: Future[Answer], task: Task) -> Answer:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        return Failed(task, "the process that worked on it, or on another one beside it, ended without an answer")
-
-
 def _pool(jobs: int) -> ProcessPoolExecutor:
     # "spawn": a fresh interpreter for each worker, which neither copies threads nor depends on the platform.
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _quiet_on_interrupt)
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start)
 
 
-def _quiet_on_interrupt() -> None:
-    """A worker dies of Ctrl-C without a traceback; the main process says the one line."""
+def _start() -> None:
+    """A worker dies of Ctrl-C without a traceback, since the main process says the one line; and with that process."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
