@@ -136,7 +136,7 @@ class Normaliser(Rewriter):
 
     def _number_out(self, term: Term, path: Path) -> Term:
         """A monomial with its number in front of the sums."""
-        if not isinstance(term, Bind):
+        if not isinstance(term, Bind) or term.op != "sum":
             return term
         body = self._number_out(term.body, (*path, 0))
         term = Bind(term.op, term.var, body)

@@ -75,7 +75,7 @@ class Rewriter:
 
     def separate(self, term: Term, path: Path) -> Term:
         """A nest of sums as a product of connected ones: what does not depend on an index leaves its sum."""
-        if not isinstance(term, Bind):
+        if not isinstance(term, Bind) or term.op != "sum":
             return term
         body = self.separate(term.body, (*path, 0))
         if isinstance(body, Mul):
