@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from einops import rearrange
 
-from mha_sym.audit.blame import guarded, import_torch
 from mha_sym.audit.implementation import STAGES, Implementation
 from mha_sym.audit.precision import Array, roundoff
+from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import DataProblem, TargetProblem
 
 #: the letters of axes, and the sizes that they have

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mha_sym.audit.blame import guarded
 from mha_sym.audit.implementation import TAKES, Implementation, from_function
 from mha_sym.audit.torch_modules import from_torch, prepared
+from mha_sym.blame import guarded
 from mha_sym.errors import TargetProblem
 
 _FORM = "file.py:object or module:object"

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mha_sym.audit.blame import guarded, import_torch
 from mha_sym.audit.implementation import Implementation
+from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import TargetProblem
 
 _TAKES = ("weights", "x_q", "x_k", "x_v", "drop", "mask", "key_drop", "need_weights")

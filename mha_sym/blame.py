@@ -16,7 +16,7 @@ from mha_sym.errors import Problem, TargetProblem
 
 Result = TypeVar("Result")
 
-_OURS = str(Path(__file__).resolve().parents[1])
+_OURS = str(Path(__file__).resolve().parent)
 _LIBRARIES = ("site-packages", "dist-packages", "importlib", "<frozen")
 
 
