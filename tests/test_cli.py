@@ -196,7 +196,7 @@ def test_all_proved(told: Tell, capsys: Capture) -> None:
         "──────────  ───────  ─────────  ───────────  ───────\n"
         "first       proved   all sizes  1/1 refuted     0.25\n"
         "second_one  proved   all sizes  1/1 refuted     0.25\n"
-        "2 of 2 theorems proved for all sizes, 2 of 2 controls refuted; 0.50 s of proving\n"
+        "2 of 2 theorems proved for all sizes, 2 of 2 controls refuted; 0.50 s of processor time\n"
     )
     assert err == ""
 

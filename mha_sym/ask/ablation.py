@@ -17,6 +17,7 @@ from mha_sym.expr import Input
 from mha_sym.render.question import Answer, Finding, Question, Table
 
 ABLATION = "head_ablation_locations"
+PRUNING = "head_pruning_is_a_smaller_layer"
 SUM = "concat_output_eq_sum_over_heads"
 GONE, HEADS = 1, 3
 
@@ -91,8 +92,8 @@ def _answer() -> Answer:
         findings=(
             *found,
             bench.proved(SUM, "layer", "The output is a sum of one term for each head: a removal takes one term away."),
-            bench.proved(ABLATION, "pruning"),
-            bench.proved(ABLATION, "saving"),
+            bench.proved(PRUNING, "pruning"),
+            bench.proved(PRUNING, "saving"),
             bench.refuted(ABLATION, "average_over_all_keys"),
             *_runs(),
         ),
@@ -144,7 +145,8 @@ def ablation() -> Question:
     saved, saved_biased = counts[0] - counts[1], counts[2] - counts[3]
     given = "A layer with d_model = 12, h = 3, d_k = 4, d_v = 5"
     return Question(
-        6, "head_ablation", "Where exactly is a head ablated, and what does the ablation say?", (ABLATION, SUM),
+        6, "head_ablation", "Where exactly is a head ablated, and what does the ablation say?",
+        (ABLATION, PRUNING, SUM),
         (
             shapes_exercise(
                 1, f"{given} is pruned by one head. Write the shape of W_O before and after.",

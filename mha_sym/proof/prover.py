@@ -88,7 +88,7 @@ class Prover:
 
         What random points of finite fields deny is refuted at once, if a counterexample is found; the search is slower.
         """
-        start = time.perf_counter()
+        start = time.process_time()
         points = confirm(claim, self.theorem.assumptions)
         found = self._refuted(claim) if points.agrees is False else None
         outcome = found or self._search(claim)
@@ -96,7 +96,7 @@ class Prover:
             outcome = self._confront(outcome, points)
         elif found is None and points.agrees is not False:
             outcome = self._refuted(claim) or outcome
-        return replace(outcome, seconds=time.perf_counter() - start)
+        return replace(outcome, seconds=time.process_time() - start)
 
     def _refuted(self, claim: Claim) -> Outcome | None:
         """The claim as refuted, if a counterexample turns up."""
@@ -105,10 +105,10 @@ class Prover:
 
     def control(self, control: Control) -> Outcome:
         """What is known of a control: refuted if a counterexample turns up, else what is known of it as a claim."""
-        start = time.perf_counter()
+        start = time.process_time()
         found = refute(control, self.theorem.assumptions, control.sizes)
         if found is not None:
-            return Outcome(control, Verdict.REFUTED, time.perf_counter() - start, counterexample=found)
+            return Outcome(control, Verdict.REFUTED, time.process_time() - start, counterexample=found)
         return self.claim(control)
 
     def _search(self, claim: Claim) -> Outcome:
@@ -187,11 +187,11 @@ def prove(theorem: Theorem, recheck: bool = True) -> Report:
         >>> report.verdict.value
         'proved'
     """
-    start = time.perf_counter()
+    start = time.process_time()
     prover = Prover(theorem, recheck)
     claims = tuple(prover.claim(claim) for claim in theorem.claims)
     controls = tuple(_control(theorem, control) for control in theorem.controls)
-    return Report(theorem, claims, controls, time.perf_counter() - start)
+    return Report(theorem, claims, controls, time.process_time() - start)
 
 
 def _control(theorem: Theorem, control: Control) -> Outcome:

@@ -119,7 +119,8 @@ class Outcome:
     ``context``; ``reasons`` says in words why a name may be opened.  ``normal_forms`` are the terms at which
     an undecided claim stuck.  ``detail`` says why it was given up, or which engine could not confirm a proved
     claim; ``rechecked`` names the sizes at which the explicit SymPy forms agreed, and ``bound`` is at most the
-    probability with which a false claim would have agreed at the random points of finite fields.
+    probability with which a false claim would have agreed at the random points of finite fields.  ``seconds`` are
+    those of the processor.
     """
 
     claim: Claim
@@ -142,7 +143,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """What is known of a theorem: proved only if every claim is."""
+    """What is known of a theorem: proved only if every claim is.  ``seconds`` are those of the processor."""
 
     theorem: Theorem
     claims: tuple[Outcome, ...]

@@ -45,7 +45,7 @@ class _Plan:
 
 #: the first two are used; the third, small and with one query, if one of them is beyond reach
 PLANS = (
-    _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), entries=4),
+    _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), entries=2),
     _Plan(2, ("h", "B", "T", "d_model", "d_k", "S", "d_v"), entries=2),
     _Plan(1, ("T", "h", "d_model", "B", "d_k", "S", "d_v"), entries=2),
 )

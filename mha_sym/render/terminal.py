@@ -61,7 +61,7 @@ def summary(results: Sequence[TheoremResult], failed: int = 0) -> str:
     parts += [f"{failed} could not be tried"] if failed else []
     total = sum(len(one["controls"]) for one in results)
     parts.append(f"{sum(map(refuted, results))} of {total} controls refuted")
-    return ", ".join(parts) + f"; {sum(one['seconds'] for one in results):.2f} s of proving"
+    return ", ".join(parts) + f"; {sum(one['seconds'] for one in results):.2f} s of processor time"
 
 
 def _proved(results: Sequence[TheoremResult]) -> str:

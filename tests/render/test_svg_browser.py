@@ -52,7 +52,7 @@ def pictures() -> list[str]:
     found = [
         trace_svg(trace_stages(combined(e, cross_inputs(e), combined_weights(e, bias=True))), title="combined"),
         trace_svg(trace_stages(head_sum(d, self_inputs(d), head_weights(d))), sizes, title="head_sum"),
-        trace_svg(trace(load("head_ablation_locations").claims[-3].left), title="a_theorem_of_a_name_" * 4),
+        trace_svg(trace(load("head_pruning_is_a_smaller_layer").claims[-3].left), title="a_theorem_of_a_name_" * 4),
     ]
     for name, wrong in WRONG_PATHS.items():
         at = dims(**wrong.sizes)
