@@ -16,6 +16,7 @@ from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof,
 from mha_sym.render.html_math import Writer
 from mha_sym.render.html_style import style
 from mha_sym.render.matrices import stage
+from mha_sym.render.signs import SignRow, Words, naming, sign_rows
 from mha_sym.render.svg import trace_svg
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -129,12 +130,15 @@ class _Page:
             yield f"{self.writer.prose(words[:1].upper() + words[1:])}{formula}."
 
     def _signs(self, words: Vocabulary) -> Iterator[str]:
-        rows = list(self._sign_rows(words))
+        note = self.writer.notation
+        rows = [(self.writer.sign(r.sign), self._range(r), self._meaning(r)) for r in sign_rows(words, note)]
         if rows:
             yield '<table class="signs"><thead><tr><th>Sign</th><th>Range or shape</th><th>Meaning</th></tr></thead>'
             yield "<tbody>"
             yield from (f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
             yield "</tbody></table>"
+        names = [f"{self._pieces(one)}." for one in naming(self.found, note)]
+        yield from _list(names) if names else []
         if words.defined:
             several = f"{len(words.defined)} definitions"
             yield f"<details{_open(len(words.defined) <= OPEN)}><summary>{several}</summary>"
@@ -142,25 +146,15 @@ class _Page:
         if any(claim.defined for claim in self.found.claims):
             yield f"<p>{sentences.DEFINED_BELOW}</p>"
 
-    def _sign_rows(self, words: Vocabulary) -> Iterator[tuple[str, str, str]]:
-        sign, note = self.writer.sign, self.writer.notation
-        for letter in words.letters:
-            names = [note.letter(name) for name in letter.letters]
-            what = escaped(letter.words)
-            if letter.made_of is not None:
-                what = sign(f"{names[0]} = {note.index(letter.made_of)}")
-            yield sign(",".join(names)), sign(rf"0 \le {names[0]} < {note.term(letter.size)}"), what
-        for one in words.bijections:
-            image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{note.term(one.size)}-1\}}"
-            yield sign(image), sign(last), escaped(one.words)
-        if words.brackets:
-            yield sign(r"[\dots]"), sign(r"0\text{ or }1"), "1 if what stands in the bracket holds, else 0"
-        for given in words.given:
-            shape = sign(r" \times ".join(map(note.term, given.shape))) if given.shape else "one number"
-            what = escaped(given.words)
-            if given.values is not None:
-                what += f" <code>{escaped(sentences.nested(given.values))}</code>"
-            yield sign(note.term(given.entry)), shape, what
+    def _range(self, row: SignRow) -> str:
+        return self.writer.sign(row.range) if row.range else "one number"
+
+    def _meaning(self, row: SignRow) -> str:
+        values = f" <code>{escaped(row.values)}</code>" if row.values else ""
+        return self._pieces(row.meaning) + values
+
+    def _pieces(self, words: Words) -> str:
+        return "".join(self.writer.sign(one.text) if one.formula else escaped(one.text) for one in words)
 
     def _definition(self, defined: DefinedRow) -> str:
         formula = self.writer.equation(defined.entry, defined.body)

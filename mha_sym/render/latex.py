@@ -22,6 +22,7 @@ from mha_sym.render.latex_width import BEGIN, END, latex_width
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_prose, latex_words
 from mha_sym.render.scripts import latex_escape
+from mha_sym.render.signs import Words, naming, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: formulas narrower than this need no places to be broken at; those wider than a column have the reason below them
@@ -123,24 +124,11 @@ class _Writer:
             yield f"{latex_prose(words[:1].upper() + words[1:])}{formula}."
 
     def _signs(self, words: Vocabulary) -> Iterator[str]:
-        note = self.notation
-        for letter in words.letters:
-            names = [note.letter(name) for name in letter.letters]
-            what = letter.words
-            if letter.made_of is not None:
-                what = f"${names[0]} = {note.index(letter.made_of)}$"
-            yield _command("sign", ", ".join(names), rf"0 \le {names[0]} < {self._plain(letter.size)}", what)
-        for one in words.bijections:
-            image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{self._plain(one.size)}-1\}}"
-            yield _command("sign", image, last, one.words)
-        if words.brackets:
-            yield _command("sign", r"[\,\dots]", r"0\text{ or }1", "1 if what stands in the bracket holds, else 0")
-        for given in words.given:
-            shape = r" \times ".join(map(self._plain, given.shape)) or r"\text{one number}"
-            what = given.words
-            if given.values is not None:
-                what += f" ${_breakable(sentences.nested(given.values))}$"
-            yield _command("sign", self._plain(given.entry), shape, what)
+        for row in sign_rows(words, self.notation):
+            values = f" ${_breakable(row.values)}$" if row.values else ""
+            yield _command("sign", row.sign, row.range or r"\text{one number}", _pieces(row.meaning) + values)
+        names = [f"{_pieces(one)}." for one in naming(self.found, self.notation)]
+        yield from _items(names) if names else []
         yield from [r"\par\vspace{4pt}"] if words.defined else []
         yield from map(self._definition, words.defined)
         if any(claim.defined for claim in self.found.claims):
@@ -238,7 +226,7 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from lines
 
 
-def _items(lines: Iterator[str]) -> Iterator[str]:
+def _items(lines: Iterable[str]) -> Iterator[str]:
     yield r"\begin{itemize}"
     yield from (rf"\item {line}" for line in lines)
     yield r"\end{itemize}"
@@ -247,6 +235,10 @@ def _items(lines: Iterator[str]) -> Iterator[str]:
 def _control(control: ControlPart) -> str:
     witness = latex_prose(sentences.witness(control))
     return _command("control", _name(control.name), latex_prose(control.words), witness)
+
+
+def _pieces(words: Words) -> str:
+    return "".join(f"${one.text}$" if one.formula else latex_words(one.text) for one in words)
 
 
 def _name(name: str) -> str:

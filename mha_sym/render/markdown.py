@@ -17,6 +17,7 @@ from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.latex_width import latex_width
 from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
 from mha_sym.render.scripts import Latex
+from mha_sym.render.signs import Words, naming, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: a formula wider than this, in letters M, is broken; one wider than `BESIDE` has its reason below it
@@ -66,23 +67,13 @@ class _Writer:
             yield f"- {_prose(words[:1].upper() + words[1:])}{formula}."
 
     def _signs(self, words: Vocabulary) -> Iterator[str]:
-        note = self.notation
         table = []
-        for letter in words.letters:
-            names = [note.letter(name) for name in letter.letters]
-            joined = letter.made_of
-            what = letter.words if joined is None else _inline(f"{names[0]} = {note.index(joined)}")
-            table.append((", ".join(names), rf"0 \le {names[0]} < {self._plain(letter.size)}", what))
-        for one in words.bijections:
-            image, last = note.permuted(one.name, False, r"\cdot"), rf"\{{0,\dots,{self._plain(one.size)}-1\}}"
-            table.append((image, last, one.words))
-        if words.brackets:
-            table.append((r"[\dots]", r"0\text{ or }1", "1 if what stands in the bracket holds, else 0"))
-        for given in words.given:
-            shape = r" \times ".join(map(self._plain, given.shape)) or r"\text{one number}"
-            values = f" `{sentences.nested(given.values)}`" if given.values is not None else ""
-            table.append((self._plain(given.entry), shape, given.words + values))
-        yield from _table(["sign", "range", "meaning"], [(_inline(a), _inline(b), c) for a, b, c in table])
+        for row in sign_rows(words, self.notation):
+            range_ = _inline(row.range) if row.range else "one number"
+            table.append((_inline(row.sign), range_, _pieces(row.meaning) + (f" `{row.values}`" if row.values else "")))
+        yield from _table(["sign", "range or shape", "meaning"], table)
+        names = [f"- {_pieces(one)}." for one in naming(self.found, self.notation)]
+        yield from ["", *names] if names else []
         yield from self._definitions(words.defined)
         if any(claim.defined for claim in self.found.claims):
             yield from ("", sentences.DEFINED_BELOW)
@@ -168,6 +159,10 @@ def _inline(formula: str) -> str:
 
 def _prose(text: str) -> str:
     return "".join(_safe(part) if n % 2 else part for n, part in _alternating(markdown_prose(text)))
+
+
+def _pieces(words: Words) -> str:
+    return "".join(_inline(one.text) if one.formula else markdown_words(one.text) for one in words)
 
 
 def _alternating(text: str) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,8 @@
 """A claim at the height of matrices: ``S_r = Q^(r) K^(r)ᵀ / √d_k = S^(r)``, where the field writes no positions.
 
-Defines `stage`.  Rows and columns are the last two positions of a claim; positions of sequences in a batch are left
-out, and those of heads become labels.  What is no product, sum or softmax of matrices is written entry by entry.
+Defines `stage`, and `sliced`, the name of a matrix in one head.  Rows and columns are the last two positions of a
+claim; positions of sequences in a batch are left out, those of heads become labels, and the part of a given matrix
+that belongs to a head has the head above it.  What is no product, sum or softmax of matrices is written entry by entry.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from mha_sym.proof.terms import (
     Add,
@@ -34,6 +36,9 @@ from mha_sym.render.derivation import ClaimPart
 from mha_sym.render.notation import Notation, Symbol
 from mha_sym.render.scripts import Latex
 
+#: of more lines than this between the sides of a claim only the first and the last are shown
+SHOWN = 4
+
 #: letters of positions in a batch and of heads
 BATCH, HEAD = "b", "r"
 
@@ -44,15 +49,24 @@ def stage(claim: ClaimPart, notation: Notation) -> str:
     sides = [found.whole(side) for side in (claim.left, claim.right)] if found else []
     if found is None or not all(sides) or sides[0] == sides[1]:
         return notation.equation(claim.left, claim.right)
-    middle = next(filter(None, map(found.whole, _between(claim))), "")
-    shown = [side for side in (sides[0], middle, sides[1]) if side]
-    return f" {mark(0)}= ".join(shown)
+    between = list(dict.fromkeys(filter(None, map(found.whole, _between(claim)))))
+    shown = between if len(between) <= SHOWN else [between[0], between[-1]]
+    return f" {mark(0)}= ".join(dict.fromkeys([sides[0], *shown, sides[1]]))
+
+
+def sliced(notation: Notation, symbol: Symbol, head: str) -> str:
+    """The name of a tensor's matrix in a head: ``Q_r``; nothing if it cannot be written so."""
+    if symbol.label or "_" in symbol.root or symbol.block or symbol.numbered:
+        return ""
+    return _labelled(notation, symbol, head)
 
 
 def _between(claim: ClaimPart) -> Iterator[Term]:
-    """The lines of a claim that say most: the last ones are in the terms of the right side."""
+    """The lines of a claim, from the terms of its left side to those of its right; other claims are used at once."""
     if len(claim.proofs) == 1 and isinstance(claim.right, Entry):
-        yield from (step.term for step in reversed(claim.proofs[0].steps[1:-1]) if not isinstance(step.term, Entry))
+        for step, after in pairwise(claim.proofs[0].steps[1:]):
+            if not isinstance(step.term, Entry) and (step.rule, after.rule) != ("lemma", "lemma"):
+                yield step.term
 
 
 class _NoMatrix(Exception):
@@ -93,7 +107,7 @@ class _Matrices:
             case Entry():
                 return self.entry(term, row, column)
             case Add():
-                return f" {mark(0)}+ ".join(self.text(arg, row, column) for arg in flat_args(term))
+                return f" {mark(1)}+ ".join(self.text(arg, row, column) for arg in flat_args(term))
             case Bind("sum", var, body) if var.domain.name == HEAD:
                 return self.notation.binder("sum", self.notation.letter(var.name), "") + self.factor(body, row, column)
             case Bind("sum", var, body):
@@ -109,8 +123,8 @@ class _Matrices:
 
     def entry(self, entry: Entry, row: str, column: str) -> str:
         """A name with its labels, turned over if its rows are columns."""
-        places, labels, family = self._places(entry)
-        name = self._name(entry, labels, family)
+        places, labels, family, block = self._places(entry)
+        name = self._name(entry, labels, family, block)
         if places in ([row, column], [column]):  # a row that is added to every row goes by its name
             return name
         if places == [column, row]:
@@ -128,7 +142,7 @@ class _Matrices:
         left, right = self.entry(both[0], row, middle), self.entry(both[1], middle, column)
         if not all(len(self._places(one)[0]) == 2 for one in both):
             raise _NoMatrix
-        return f"{left}{mark(1)}{self.notation.SPACE}{right}"
+        return f"{left}{mark(2)}{self.notation.SPACE}{right}"
 
     def scaled(self, factors: Sequence[Term], row: str, column: str) -> str:
         """A matrix with a number in front of it, divided by one, or a softmax."""
@@ -172,31 +186,46 @@ class _Matrices:
 
     # ------------------------------------------------------------ names
 
-    def _places(self, entry: Entry) -> tuple[list[str], list[Index], list[Index]]:
-        """Positions of rows and columns, labels, and positions in a family."""
+    def _places(self, entry: Entry) -> tuple[list[str], list[Index], list[Index], list[Index]]:
+        """Positions of rows and columns, labels, positions in a family, and the head to which a part belongs."""
         heads = self.notation.names.get(entry.name, Symbol("")).heads
         family, rest = list(entry.at[:heads]), list(entry.at[heads:])
-        places, labels = [], []
+        places, labels, block = list[str](), list[Index](), list[Index]()
         for one in rest:
             if _is_head(one):
                 labels.append(one)
+            elif isinstance(one, Join) and index_key(one) not in (self.row, self.column) and self._in_parts(entry):
+                block += [part for part in one.parts if _is_head(part)]
+                places += [index_key(part) for part in one.parts if not _is_head(part)]
             elif not _is_batch(one):
                 places.append(index_key(one))
-        if self.variables & {name for one in (*labels, *family) for name in index_vars(one)}:
+        if self.variables & {name for one in (*labels, *family, *block) for name in index_vars(one)}:
             raise _NoMatrix  # another tensor for every row or column is no matrix
-        return places, labels, family
+        return places, labels, family, block
 
-    def _name(self, entry: Entry, labels: Sequence[Index], family: Sequence[Index]) -> str:
+    def _in_parts(self, entry: Entry) -> bool:
+        """Whether parts of a tensor may go by its name: it is given, and nothing else has such a name."""
+        symbol = self.notation.names.get(entry.name, Symbol(""))
+        return symbol.given and not any(
+            one.root == symbol.root and (one.label or one.heads) for one in self.notation.names.values()
+        )
+
+    def _name(self, entry: Entry, labels: Sequence[Index], family: Sequence[Index], block: Sequence[Index]) -> str:
         note = self.notation
         symbol = note.names.get(entry.name, Symbol(entry.name))
         shown = [note.index(one) for one in family]
+        if block:
+            if len(block) > 1 or labels or shown:
+                raise _NoMatrix
+            return note.name(symbol, [note.index(block[0])])
         if not labels and symbol.label:
             return note.name(symbol, shown or [symbol.label])
         if not labels:
             return note.name(symbol) + note.at((), shown)
-        if symbol.label or "_" in symbol.root or symbol.block or shown:
+        text = "" if shown else sliced(note, symbol, ",".join(map(note.index, labels)))
+        if not text:
             raise _NoMatrix
-        return _Labelled(note, symbol, ",".join(map(note.index, labels))).text()
+        return text
 
     def _turned(self, name: str) -> str:
         if not isinstance(self.notation, Latex):
@@ -205,23 +234,12 @@ class _Matrices:
         return rf"{name[:-1]}\mathsf{{T}}}}" if above else rf"{name}^{{\mathsf{{T}}}}"
 
 
-@dataclass(frozen=True)
-class _Labelled:
-    """A name with the label of a head below it."""
-
-    notation: Notation
-    symbol: Symbol
-    label: str
-
-    def text(self) -> str:
-        """``Q_r``, ``Q'_r``."""
-        name = self.notation.name(replace(self.symbol, number=0))
-        primes = "'" * self.symbol.number
-        if self.symbol.numbered:
-            raise _NoMatrix
-        if isinstance(self.notation, Latex):
-            return f"{name}_{{{self.label}}}{primes}"
-        return f"{name}{primes}_{self.label}" if len(self.label) == 1 else f"{name}{primes}_({self.label})"
+def _labelled(notation: Notation, symbol: Symbol, label: str) -> str:
+    """A name with the label of a head below it: ``Q_r``, ``Q'_r``."""
+    name, primes = notation.name(replace(symbol, number=0)), "'" * symbol.number
+    if isinstance(notation, Latex):
+        return f"{name}_{{{label}}}{primes}"
+    return f"{name}{primes}_{label}" if len(label) == 1 else f"{name}{primes}_({label})"
 
 
 def _is_batch(index: Index) -> bool:

@@ -57,6 +57,7 @@ class Symbol:
         label: the label of a family in the name, as in ``Q^(r)``.
         heads: how many of its positions, the first ones, say which member of a family is meant; they are written
             above if the name has a label, and before the others if not.
+        given: whether it is given, and not defined by others.
     """
 
     root: str
@@ -65,6 +66,7 @@ class Symbol:
     numbered: bool = False
     label: str = ""
     heads: int = 0
+    given: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ class Notation(ABC):
     names: Mapping[str, Symbol] = field(default_factory=dict)
     letters: Mapping[str, str] = field(default_factory=dict)
 
-    #: between factors; between two numbers; signs
+    #: between factors; between two numbers; signs, and what stands for anything
     SPACE, DOT, MINUS = " ", "·", "-"
+    LEAST, TIMES, ANY, OR = "≤", "×", "…", " or "
 
     # ------------------------------------------------------------ what scripts differ in
 

@@ -45,6 +45,7 @@ class Occurring:
         self.sizes: dict[str, None] = {}
         self.bijections: dict[str, None] = {}
         self.brackets = False
+        self.digits = False
 
     def read(self, term: Term) -> None:
         """Take in a term."""
@@ -89,11 +90,13 @@ class Occurring:
                 for one in parts:
                     self.place(one)
             case Digit(parts, shape, into, _):
+                self.digits = True
                 for whole in (*shape, *into):
                     self._domain(whole)
                 for one in parts:
                     self.place(one)
             case Part(inner, whole, _) | Inj(inner, whole, _):
+                self.digits = self.digits or isinstance(index, Part)
                 self._domain(whole)
                 self.place(inner)
             case Perm(name, _, inner):

@@ -120,6 +120,7 @@ class Latex(Notation):
     """
 
     SPACE, DOT = r"\,", r"\cdot"
+    LEAST, TIMES, ANY, OR = r"\le", r"\times", r"\dots ", r"\text{ or }"
 
     def name(self, symbol: Symbol, labels: Sequence[str] = ()) -> str:
         """``W_{Q}``, ``Z'``, ``Z_{12}``, ``Q^{(r)}``."""

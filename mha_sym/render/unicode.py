@@ -17,6 +17,7 @@ from mha_sym.render.derivation import ClaimPart, Derivation, Proof
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import unicode_prose
 from mha_sym.render.scripts import Unicode
+from mha_sym.render.signs import naming, said, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 WIDTH = 98
@@ -68,24 +69,12 @@ class _Writer:
             yield from _item(f"{_prose(words[:1].upper() + words[1:])}{formula}.")
 
     def _signs(self, words: Vocabulary) -> Iterator[str]:
-        note = self.notation
-        table = []
-        for letter in words.letters:
-            names = [note.letter(name) for name in letter.letters]
-            what = letter.words
-            if letter.made_of is not None:
-                what = f"{names[0]} = {note.index(letter.made_of)}"
-            table.append([", ".join(names), f"0 ≤ {names[0]} < {self._plain(letter.size)}", what])
-        for one in words.bijections:
-            image = note.permuted(one.name, False, "·")
-            table.append([image, f"0 … {self._plain(one.size)} - 1", one.words])
-        if words.brackets:
-            table.append(["[ … ]", "0 or 1", "1 if what stands in the bracket holds, else 0"])
-        for given in words.given:
-            shape = " × ".join(map(self._plain, given.shape)) or "one number"
-            what = given.words if given.values is None else f"{given.words} {sentences.nested(given.values)}"
-            table.append([self._plain(given.entry), shape, what])
-        yield from _columns(table)
+        rows_ = sign_rows(words, self.notation)
+        yield from _columns([[r.sign, r.range or "one number", f"{said(r.meaning)} {r.values}"] for r in rows_])
+        names = [said(one) for one in naming(self.found, self.notation)]
+        yield from [""] if names else []
+        for name in names:
+            yield from _item(f"{name}.")
         yield from self._definitions(words.defined)
         if any(claim.defined for claim in self.found.claims):
             yield from ("", *_wrap(sentences.DEFINED_BELOW, "  ", "  "))

@@ -41,7 +41,11 @@ _COUNTED = {
     "b": SIZE_WORDS["B"], "t": "tokens", "s": SIZE_WORDS["S"], "m": SIZE_WORDS["d_model"], "h": SIZE_WORDS["h"],
     "k": SIZE_WORDS["d_k"], "v": SIZE_WORDS["d_v"],
 }  # fmt: skip
-ROLE_WORDS = {"data": "input", "mask": "mask", "gate": "gate", "weight": "weights", "bias": "bias"}
+ROLE_WORDS = {
+    "data": "input", "mask": "mask, added to the scores", "gate": "gate", "weight": "weights", "bias": "bias",
+}  # fmt: skip
+#: what a mask of truth values is
+KEPT = "mask: 1 where a query may see a key, else 0"
 
 #: letters for positions in axes whose names are words, first choice first
 SPARE = "aegovxyz"
@@ -95,7 +99,10 @@ class BijectionRow:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The table of notation, and how tensors (``names``) and positions (``letters_for``) are written."""
+    """The table of notation, and how tensors (``names``) and positions (``letters_for``) are written.
+
+    ``brackets`` says whether comparisons in brackets occur, ``digits`` whether joined positions are taken apart.
+    """
 
     sizes: tuple[SizeRow, ...] = ()
     letters: tuple[LetterRow, ...] = ()
@@ -103,6 +110,7 @@ class Vocabulary:
     defined: tuple[DefinedRow, ...] = ()
     bijections: tuple[BijectionRow, ...] = ()
     brackets: bool = False
+    digits: bool = False
     names: Mapping[str, Symbol] = field(default_factory=dict)
     letters_for: Mapping[str, str] = field(default_factory=dict)
 
@@ -145,6 +153,7 @@ def vocabulary(
         defined=tuple(_defined(found.names, meaning)),
         bijections=tuple(_bijections(found.bijections, meaning, axes)),
         brackets=found.brackets,
+        digits=found.digits,
         names=_symbols(list(found.names), meaning),
         letters_for=_aliases([var.name for var in found.variables], found.names),
     )
@@ -253,7 +262,7 @@ def _given(names: Iterable[str], meaning: Meaning) -> Iterator[GivenRow]:
     for name in sorted(names, key=role):
         node = meaning.given.get(name)
         if isinstance(node, Input):
-            words = ROLE_WORDS[node.role] + (", 0 or 1" if node.boolean else "")
+            words = KEPT if node.role == "mask" and node.boolean else ROLE_WORDS[node.role]
             yield GivenRow(_entry(name, node.over), tuple(domain(a).size for a in node.over), words)
         elif isinstance(node, Table):
             shape = tuple(domain(a).size for a in node.over)
@@ -316,7 +325,9 @@ def _symbols(names: Sequence[str], meaning: Meaning) -> dict[str, Symbol]:
         given = [n for n in found if n not in meaning.definitions]
         for number, name in enumerate([*given, *(n for n in found if n not in given)]):
             stem, _, label = root.partition("^")
-            symbols[name] = Symbol(stem, block, number, len(found) > NUMBERED, label.strip("()"), _heads(name, meaning))
+            symbols[name] = Symbol(
+                stem, block, number, len(found) > NUMBERED, label.strip("()"), _heads(name, meaning), name in given
+            )
     return symbols
 
 

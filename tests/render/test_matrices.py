@@ -28,33 +28,46 @@ def test_the_stages_of_a_layer(proved: Callable[[str], Report]) -> None:
         "Q_r = X_q W_Q^(r) = Q^(r)",
         "K_r = X_k W_K^(r) = K^(r)",
         "V_r = X_v W_V^(r) = V^(r)",
-        "S_r = Q^(r) K^(r)ᵀ / √d_k = S^(r)",
-        "A_r = softmax(S^(r)) = A^(r)",
-        "Z_r = A^(r) V^(r) = Z^(r)",
+        "S_r = Q_r K_rᵀ / √d_k = Q^(r) K^(r)ᵀ / √d_k = S^(r)",
+        "A_r = softmax(S_r) = softmax(S^(r)) = A^(r)",
+        "Z_r = A_r V_r = A^(r) V^(r) = Z^(r)",
     ]
 
 
 def test_masks_biases_and_primes(proved: Callable[[str], Report]) -> None:
     found = lines(derivation(proved("combined_layer_eq_separate_layer")))
-    assert found[3:5] == ["S_r = Q^(r) K^(r)ᵀ / √d_k + M_r = S^(r)", "A_r = softmax(S^(r); keep_r) = A^(r)"]
+    assert found[3:5] == [
+        "S_r = Q_r K_rᵀ / √d_k + M_r = Q^(r) K^(r)ᵀ / √d_k + M_r = S^(r)",
+        "A_r = softmax(S_r; keep_r) = softmax(S^(r); keep_r) = A^(r)",
+    ]
     assert found[8] == "Q'_r = X_q W_Q^(r) + b_Q^(r) = Q'^(r)"
     assert found[-1] == "Y' = C' W_O + b_O = Y_sep'"
 
 
 def test_in_latex(proved: Callable[[str], Report]) -> None:
     found = lines(derivation(proved("combined_projection_eq_separate_heads")), Latex)
-    assert found[3] == r"S_{r} = \frac{Q^{(r)}\,K^{(r)\mathsf{T}}}{\sqrt{d_{k}}} = S^{(r)}"
+    assert found[3].startswith(r"S_{r} = \frac{Q_{r}\,K_{r}^{\mathsf{T}}}{\sqrt{d_{k}}} = ")
+    assert found[3].endswith(r"= \frac{Q^{(r)}\,K^{(r)\mathsf{T}}}{\sqrt{d_{k}}} = S^{(r)}")
 
 
 def test_a_sum_over_heads_and_heads_in_another_order(proved: Callable[[str], Report]) -> None:
-    assert lines(derivation(proved("concat_output_eq_sum_over_heads")))[1] == "Y_sep = Σ_r H^(r) + b_O = Y_sum"
-    assert lines(derivation(proved("head_permutation_leaves_layer_unchanged")))[0] == "Q_(π(r)) = Q'_r"
+    layer = lines(derivation(proved("concat_output_eq_sum_over_heads")))[1]
+    assert layer == "Y_sep = Σ_r Z'^(r) W_O^(r) + b_O = Σ_r H^(r) + b_O = Y_sum"
+
+
+def test_parts_of_given_matrices_go_by_their_head(proved: Callable[[str], Report]) -> None:
+    found = lines(derivation(proved("head_permutation_leaves_layer_unchanged")))
+    assert found[0] == "Q_(π(r)) = X_q W_Q^(π(r)) + b_Q^(π(r)) = Q'_r"
+    assert found[5] == (
+        "Y = C W_O + b_O = Σ_r Z_r W_O^(r) + b_O = Σ_r Z_(π(r)) W_O^(π(r)) + b_O = Σ_r Z'_r W_O^(π(r)) + b_O = Y'"
+    )
 
 
 def test_columns_stand_in_the_other_order(proved: Callable[[str], Report]) -> None:
     found = rewritten(derivation(proved("combined_projection_eq_separate_heads")), Convention("h", "column"))
     assert [lines(found)[n] for n in (0, 3, 5)] == [
-        "Q_h = W_Q^(h) X_q = Q^(h)", "S_h = K^(h)ᵀ Q^(h) / √d_k = S^(h)", "Z_h = V^(h) A^(h) = Z^(h)",
+        "Q_h = W_Q^(h) X_q = Q^(h)", "S_h = K_hᵀ Q_h / √d_k = K^(h)ᵀ Q^(h) / √d_k = S^(h)",
+        "Z_h = V_h A_h = V^(h) A^(h) = Z^(h)",
     ]  # fmt: skip
 
 

@@ -1,0 +1,138 @@
+"""The table of notation, row by row, and what is said below it: the same in every form of a derivation.
+
+Defines `SignRow`, `sign_rows` and `naming`.  Formulas are in the script of a `Notation`; how a table looks is decided
+by the renderers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mha_sym.proof.terms import Join, Part, Var
+from mha_sym.render import sentences
+from mha_sym.render.breaks import plain
+from mha_sym.render.derivation import Derivation
+from mha_sym.render.matrices import sliced, stage
+from mha_sym.render.notation import Notation
+from mha_sym.render.prose import Piece
+from mha_sym.render.vocabulary import AXIS_WORDS, GivenRow, LetterRow, Vocabulary
+
+Words = tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class SignRow:
+    """A sign, what it ranges over, and what it means; ``values`` are the numbers of a constant."""
+
+    sign: str
+    range: str
+    meaning: Words
+    values: str = ""
+
+
+def sign_rows(words: Vocabulary, note: Notation) -> Iterator[SignRow]:
+    """The rows: positions, permutations, brackets, what is given.
+
+    Example:
+        >>> from mha_sym.proof.terms import Size
+        >>> from mha_sym.render.scripts import Unicode
+        >>> rows = tuple(LetterRow(("j",), Size(size), f"feature of a {what}") for size, what in
+        ...     (("d_k", "key"), ("d_v", "value")))
+        >>> row, = sign_rows(Vocabulary(letters=rows), Unicode())
+        >>> row.range, said(row.meaning)
+        ('0 ≤ j < d_k or d_v', 'feature of a key (d_k), feature of a value (d_v)')
+    """
+    for rows in _alike(words.letters):
+        yield _letters(rows, words, note)
+    for one in words.bijections:
+        last = f"{plain(note.term(one.size))} {note.MINUS} 1"
+        range_ = f"0, {note.ANY}, {last}"
+        yield SignRow(note.permuted(one.name, False, note.DOT), range_, (Piece(one.words, False),))
+    if words.brackets:
+        yield SignRow(
+            f"[{note.ANY}]", f"0{note.OR}1", (Piece("1 if what stands in the bracket holds, else 0", False),)
+        )
+    yield from (_given(one, note) for one in words.given)
+
+
+def said(words: Words) -> str:
+    """Words and formulas as they are."""
+    return "".join(one.text for one in words)
+
+
+def _alike(rows: Iterable[LetterRow]) -> Iterator[list[LetterRow]]:
+    """Positions that go by the same letter, although their axes differ."""
+    found: dict[str, list[LetterRow]] = {}
+    for row in rows:
+        found.setdefault(row.letters[0], []).append(row)
+    yield from found.values()
+
+
+def _letters(rows: Sequence[LetterRow], words: Vocabulary, note: Notation) -> SignRow:
+    names = [note.letter(name) for name in dict.fromkeys(name for row in rows for name in row.letters)]
+    sizes = list(dict.fromkeys(plain(note.term(row.size)) for row in rows))
+    range_ = f"0 {note.LEAST} {names[0]} < {note.OR.join(sizes)}"
+    joined = [row.made_of for row in rows if isinstance(row.made_of, Join)]
+    whole = rows[0].letters[0]
+    meaning = _made_of(joined, whole, words.digits, note) if joined else _counted(rows, note)
+    return SignRow(", ".join(names), range_, tuple(meaning))
+
+
+def _counted(rows: Sequence[LetterRow], note: Notation) -> Iterator[Piece]:
+    """What a position is; if its letter has several axes, in which of them."""
+    for n, row in enumerate(rows):
+        yield Piece(", " * bool(n) + row.words, False)
+        if len(rows) > 1:
+            yield from (Piece(" (", False), Piece(plain(note.term(row.size)), True), Piece(")", False))
+
+
+def _made_of(joins: Sequence[Join], name: str, digits: bool, note: Notation) -> Iterator[Piece]:
+    """Of what a joined position is made, and how it is taken apart if that occurs."""
+    for n, one in enumerate(joins):
+        whole = Var(name, one.domain)
+        yield from [Piece("; or ", False)] if n else []
+        yield Piece(f"{note.index(whole)} = {note.index(one)}", True)
+        for place, part in enumerate(one.parts if digits else ()):
+            yield Piece(", " if place else ", so ", False)
+            yield Piece(f"{note.index(part)} = {note.index(Part(whole, one.domain, place))}", True)
+
+
+def _given(given: GivenRow, note: Notation) -> SignRow:
+    shape = f" {note.TIMES} ".join(plain(note.term(one)) for one in given.shape)
+    values = "" if given.values is None else sentences.nested(given.values)
+    return SignRow(plain(note.term(given.entry)), shape, (Piece(given.words, False),), values)
+
+
+# ---------------------------------------------------------------- below the table
+
+
+def naming(found: Derivation, note: Notation) -> Iterator[Words]:
+    """How names are to be read that have something above, below or behind them; only what occurs is explained."""
+    symbols = sorted(found.vocabulary.names.values(), key=lambda one: len(one.root))
+    plain_ones = [one for one in symbols if not one.label and not one.heads]
+    lines = "\n".join(plain(stage(claim, note)) for claim in found.claims)
+    rows = found.vocabulary.letters
+    head = note.letter(next((row.letters[0] for row in rows if row.words == AXIS_WORDS["h"]), "r"))
+    slices = [(one, sliced(note, one, head)) for one in plain_ones]
+    if (shown := next(((one, text) for one, text in slices if text and text in lines), None)) is not None:
+        yield _told(shown[1], ": the matrix of ", note.name(shown[0]), " in head ", head, ", for any sequence")
+    if (own := next((one for one in symbols if one.label), None)) is not None:
+        yield _told(note.name(own, [head]), ": belongs to head ", head, " alone, as in the formula for one head")
+    blocks = [(one, note.name(one, [head])) for one in plain_ones if one.given]
+    if (part := next(((one, text) for one, text in blocks if text in lines), None)) is not None:
+        yield _told(part[1], ": the block of ", note.name(part[0]), " that belongs to head ", head)
+    masks = (text for one, cut in slices for text in (cut, note.name(one)) if text)
+    if (mask := next((text for text in masks if f"; {text})" in lines), "")) and "softmax" in lines:
+        yield _told("", "After a semicolon in softmax stands a mask: the keys count for which ", mask, " is 1")
+    if (again := next((one for one in symbols if one.number), None)) is not None:
+        first, other = note.name(replace(again, number=0)), note.name(again)
+        sign = "Numbers" if again.numbered else "Primes"
+        yield _told("", f"{sign} tell tensors of one name apart: ", first, " and ", other, " have a definition each")
+    if any(one.heads and not one.label for one in symbols):
+        yield _told("", "What stands before a semicolon in brackets says which tensor of a family is meant")
+
+
+def _told(*parts: str) -> Words:
+    """Formulas and words in turn, beginning with a formula."""
+    return tuple(Piece(text, not n % 2) for n, text in enumerate(parts) if text)
