@@ -1,8 +1,8 @@
 """The theorems that come with the package, and anyone's own: finding and loading ``proofs/NAME.py``.
 
-Defines `proofs_directory`, `theorem_names`, `find`, `load`, and `run`, with which a theorem file runs alone.  A theorem
-file is a Python file with ``THEOREM`` (a `Theorem`) or ``theorem()`` (a function that makes one); loading it runs
-it.  Nothing here proves anything or decides how a problem is shown.
+Defines `proofs_directory`, `theorem_names`, `spread`, `find`, `load`, and `run`, with which a theorem file runs alone.
+A theorem file is a Python file with ``THEOREM`` (a `Theorem`) or ``theorem()`` (a function that makes one); loading it
+runs it.  Nothing here proves anything or decides how a problem is shown.
 """
 
 from __future__ import annotations
@@ -48,6 +48,27 @@ def theorem_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in proofs_directory().glob("*.py") if not path.stem.startswith("_")))
 
 
+def spread(name_or_path: str) -> tuple[str, ...]:
+    """The theorem files of a directory, sorted, if that is what the path is; else what was given.
+
+    Names that begin with an underscore are helpers of theorem files, as in Python.
+
+    Raises:
+        TheoremProblem: for a directory without theorem files.
+
+    Example:
+        >>> spread("parameter_count")
+        ('parameter_count',)
+    """
+    path = Path(name_or_path)
+    if not path.is_dir() or name_or_path in theorem_names():
+        return (name_or_path,)
+    found = tuple(sorted(str(one) for one in path.glob("*.py") if not one.name.startswith("_")))
+    if not found:
+        raise TheoremProblem(f"{name_or_path} holds no theorem file", expected="files such as my_theorem.py")
+    return found
+
+
 def find(name_or_path: str) -> Path:
     """The file of a theorem, by its name or by its path.
 
@@ -58,7 +79,7 @@ def find(name_or_path: str) -> Path:
     if path.suffix != ".py" and path.name == name_or_path:
         return _by_name(name_or_path)
     if path.is_dir():
-        raise TheoremProblem(f"{name_or_path} is a directory", expected="a theorem file such as my_theorem.py")
+        raise TheoremProblem(f"{name_or_path} is a directory", expected="one theorem file, such as my_theorem.py")
     if not path.is_file():
         raise TheoremProblem(f"there is no file {name_or_path}", expected="a theorem's name, or a path to a file")
     return path

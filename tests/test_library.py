@@ -10,7 +10,7 @@ from mha_sym import library
 from mha_sym.axes import axis
 from mha_sym.errors import AxisProblem, TheoremProblem
 from mha_sym.expr import Input
-from mha_sym.library import find, load, proofs_directory, run, theorem_names
+from mha_sym.library import find, load, proofs_directory, run, spread, theorem_names
 from mha_sym.proof.theorem import Claim, Outcome, Report, Theorem, Verdict
 
 GOOD = '''
@@ -90,6 +90,18 @@ def test_no_such_file(tmp_path: Path) -> None:
 
 def test_directory(tmp_path: Path) -> None:
     assert problem(tmp_path).what == f"{tmp_path} is a directory"
+
+
+def test_a_directory_stands_for_its_theorem_files(tmp_path: Path) -> None:
+    for name in ("second", "first", "_helper"):
+        write(tmp_path / f"{name}.py", GOOD.format(name=name))
+    (tmp_path / "notes.txt").write_text("no theorem")
+    assert spread(str(tmp_path)) == (str(tmp_path / "first.py"), str(tmp_path / "second.py"))
+    assert spread(str(tmp_path / "first.py")) == (str(tmp_path / "first.py"),)
+    assert spread("parameter_count") == ("parameter_count",)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(TheoremProblem, match="holds no theorem file"):
+        spread(str(tmp_path / "none"))
 
 
 def test_file_that_raises_is_blamed_with_its_line(tmp_path: Path) -> None:

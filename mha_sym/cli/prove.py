@@ -49,14 +49,14 @@ def prove(
 ) -> int:
     """Prove theorems for all sizes and refute their controls.
 
-    Without a NAME or PATH, every theorem that comes with mha-sym.  Ends with 0 only if every theorem is proved and
-    every control refuted.
+    A PATH is a theorem file or a directory of them.  Without any NAME or PATH, every theorem that comes with mha-sym.
+    Ends with 0 only if every theorem is proved and every control refuted.
     """
     from mha_sym.cli.workers import Proved, Task, attempt_all
-    from mha_sym.library import theorem_names
+    from mha_sym.library import spread, theorem_names
     from mha_sym.render.terminal import progress
 
-    names = list(dict.fromkeys(theorems or theorem_names()))
+    names = list(dict.fromkeys(file for one in theorems for file in spread(one))) or list(theorem_names())
     for option, file in (("--certificate", certificate), ("--coq", coq)):
         if file is not None:
             if len(names) != 1:
