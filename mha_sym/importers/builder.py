@@ -59,8 +59,8 @@ class Builder:
     """
 
     nodes: list[Node] = field(default_factory=list)
-    notes: Notes = Notes()
-    place: Place = Place()
+    notes: Notes = field(default_factory=Notes)
+    place: Place = field(default_factory=Place)
 
     def graph(self, **outputs: Ref) -> Graph:
         """The graph of these outputs."""

@@ -1,0 +1,286 @@
+"""Arrays without values: what NumPy code does to them becomes a graph.
+
+Defines `Traced`, an object that NumPy, its functions and einops take for an array.  Functions are in
+`mha_sym.importers.numpy_functions`; here are the methods, operators, indexing, and writing in place, which is followed
+only where no other array can see it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from mha_sym.importers.graph import Ref
+from mha_sym.importers.session import Dim, Session, exact
+
+#: ufuncs by name, and the scalar function each is
+UFUNCS: dict[str, str] = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg",
+    "exp": "exp", "sqrt": "sqrt", "power": "pow", "float_power": "pow", "log": "log", "absolute": "abs", "sin": "sin",
+    "cos": "cos", "tanh": "tanh", "minimum": "min", "maximum": "max", "fmax": "max", "equal": "eq", "not_equal": "ne",
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "logical_not": "not", "invert": "not",
+    "logical_and": "and", "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or",
+}  # fmt: skip
+
+
+class Traced(NDArrayOperatorsMixin):
+    """An array of a graph: a shape, a dtype, no values."""
+
+    __array_priority__ = 1000
+
+    def __init__(self, session: Session, ref: Ref, relatives: Any = None) -> None:
+        self.session = session
+        self.ref = ref
+        #: arrays that may share memory with this one
+        self.relatives: weakref.WeakSet[Traced] = weakref.WeakSet() if relatives is None else relatives
+        self.relatives.add(self)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"array of shape {self.shape}"
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def sizes(self) -> tuple[sympy.Expr, ...]:
+        """The shape in SymPy's terms."""
+        return self.session.builder.shape(self.ref)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape as code sees it."""
+        return tuple(map(self.session.dim, self.sizes))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+        return np.dtype(self.session.builder.dtype(self.ref))
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.sizes)
+
+    @property
+    def size(self) -> Any:
+        """The number of entries."""
+        return self.session.dim(sympy.expand(sympy.Mul(*self.sizes)))
+
+    def __len__(self) -> int:
+        first = self.sizes[0]
+        return int(first) if first.is_Integer else self.session.leak(first)
+
+    def __iter__(self) -> Any:
+        return (self[n] for n in range(len(self)))
+
+    def __bool__(self) -> bool:
+        self.session.here().refuse("the code decides on the values of an array", hint="what is proved has no branches")
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        self.session.here().refuse(
+            "a function outside the vocabulary wants the values of an array",
+            hint="operations that are followed are listed in the documentation",
+        )  # fmt: skip
+
+    __float__ = __int__ = __index__ = __array__
+
+    # ------------------------------------------------------------ NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return apply_ufunc(self.session, ufunc, method, inputs, options)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from mha_sym.importers.numpy_functions import call  # which makes arrays of this kind
+
+        return call(self.session, func, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        from mha_sym.importers.numpy_functions import METHODS
+
+        if name in METHODS:
+            return lambda *args, **kwargs: METHODS[name](self, *args, **kwargs)
+        raise AttributeError(f"the method {name!r} of arrays is not followed")
+
+    @property
+    def T(self) -> Traced:
+        """All axes reversed."""
+        return self.view_of(self.session.here().permute(self.ref, range(self.ndim)[::-1]))
+
+    @property
+    def mT(self) -> Traced:
+        """The last two axes exchanged."""
+        return self.view_of(self.session.here().swap(self.ref, -1, -2))
+
+    def view_of(self, ref: Ref) -> Traced:
+        """An array that may share memory with this one."""
+        return Traced(self.session, ref, self.relatives)
+
+    # ------------------------------------------------------------ indexing
+
+    def __getitem__(self, key: Any) -> Traced:
+        return self.view_of(index(self.session, self.ref, key if isinstance(key, tuple) else (key,)))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        builder = self.session.here()
+        new = as_ref(self.session, value)
+        if isinstance(key, Traced) and key.dtype == bool:
+            made = builder.map("where", key.ref, new, self.ref)
+        elif key is Ellipsis or key == slice(None):
+            made = builder.broadcast(new, self.sizes)
+        else:
+            made = written(self.session, self.ref, key if isinstance(key, tuple) else (key,), new)
+        self.write(made)
+
+    def write(self, ref: Ref) -> None:
+        """Become another value in place, if nothing else can see it."""
+        builder = self.session.here()
+        if any(other is not self for other in self.relatives):
+            builder.refuse("an array is written to that another array may share", hint="copy it before writing")
+        if not builder.nodes[self.ref].args and type(builder.nodes[self.ref].op).__name__ == "Input":
+            builder.refuse("an input is written to", hint="copy it before writing")
+        self.ref = builder.broadcast(ref, self.sizes)
+
+
+def as_ref(session: Session, value: Any) -> Ref:
+    """A value of Python or NumPy as one of the graph."""
+    if isinstance(value, Traced):
+        return value.ref
+    builder = session.here()
+    if isinstance(value, Dim):
+        return builder.size(value.expr)
+    if isinstance(value, bool | np.bool_):
+        return builder.constant(np.bool_(value))
+    number = exact(value)
+    if number is not None:
+        return builder.size(number)
+    if isinstance(value, list | tuple) and any(isinstance(v, Traced | Dim) for v in value):
+        return builder.stack([as_ref(session, v) for v in value])
+    return builder.constant(value)
+
+
+def apply_ufunc(session: Session, ufunc: Any, method: str, inputs: Any, options: dict[str, Any]) -> Any:
+    """A ufunc of NumPy on arrays and sizes."""
+    builder, name = session.here(), ufunc.__name__
+    target = options.pop("out", (None,))[0]
+    options.pop("dtype", None)
+    if method == "reduce" and name in ("add", "maximum"):
+        from mha_sym.importers.numpy_functions import reduced
+
+        return reduced("sum" if name == "add" else "max", inputs[0], options.get("axis", 0), options.get("keepdims"))
+    if method != "__call__" or options:
+        builder.refuse(f"numpy.{name} called as {method} with {', '.join(options) or 'nothing'} is not followed")
+    if all(exact(v) is not None for v in inputs) and name in ("sqrt", "exp", "square"):
+        return _of_number(session, name, inputs[0])
+    refs = [as_ref(session, v) for v in inputs]
+    if name in ("matmul", "vecdot"):
+        made = builder.matmul(*refs)
+    elif name in ("square", "reciprocal", "positive"):
+        one = builder.size(1)
+        made = {"square": lambda: builder.map("mul", refs[0], refs[0]), "positive": lambda: refs[0],
+                "reciprocal": lambda: builder.map("div", one, refs[0])}[name]()  # fmt: skip
+    elif name in UFUNCS:
+        made = builder.map(UFUNCS[name], *refs)
+    else:
+        builder.refuse(f"numpy.{name} is not in the vocabulary", expected=", ".join(sorted(UFUNCS)))
+    if isinstance(target, Traced):
+        target.write(made)
+        return target
+    return Traced(session, made)
+
+
+def _of_number(session: Session, name: str, value: Any) -> Any:
+    number = exact(value)
+    if number is not None and name in ("sqrt", "square"):
+        return session.dim(sympy.sqrt(number) if name == "sqrt" else number**2)
+    return Traced(session, session.here().map(name, as_ref(session, value)))
+
+
+# ---------------------------------------------------------------- basic indexing
+
+
+def index(session: Session, ref: Ref, key: Sequence[Any]) -> Ref:
+    """``x[key]`` for whole numbers, slices, None, an ellipsis, and one list of whole numbers."""
+    builder = session.here()
+    rank = len(builder.shape(ref))
+    named = sum(k is not None and k is not Ellipsis for k in key)
+    if not any(k is Ellipsis for k in key):
+        key = [*key, Ellipsis]
+    place = next(n for n, k in enumerate(key) if k is Ellipsis)
+    if named > rank:
+        builder.refuse(f"{named} positions for an array of {rank} axes")
+    full = [*key[:place], *[slice(None)] * (rank - named), *key[place + 1 :]]
+    axis = 0
+    for one in full:
+        if one is None:
+            shape = builder.shape(ref)
+            ref = builder.reshape(ref, [*shape[:axis], 1, *shape[axis:]])
+            axis += 1
+        elif isinstance(one, slice):
+            ref, axis = sliced(session, ref, axis, one), axis + 1
+        elif exact(one) is not None:
+            ref = builder.select(ref, axis, counted(session, exact(one), builder.shape(ref)[axis]))
+        elif isinstance(one, list | np.ndarray) and np.asarray(one).dtype.kind in "iu" and np.ndim(one) == 1:
+            ref, axis = builder.gather(ref, axis, [int(n) for n in one]), axis + 1
+        else:
+            builder.refuse(f"an index of type {type(one).__name__} is not followed")
+    return ref
+
+
+def counted(session: Session, at: Any, size: sympy.Expr) -> sympy.Expr:
+    """A position counted from the front."""
+    return sympy.expand(at + size) if not session.decide(sympy.Ge(at, 0)) else at
+
+
+def sliced(session: Session, ref: Ref, axis: int, key: slice) -> Ref:
+    """``x[start:stop]`` along an axis, with Python's rules; a step turns into a list of positions."""
+    builder = session.here()
+    size = builder.shape(ref)[axis]
+    step = 1 if key.step is None else key.step
+    if step != 1:
+        if not size.is_Integer:
+            session.leak(size)
+        return builder.gather(ref, axis, list(range(int(size))[key]))
+    bounds = []
+    for value, default in ((key.start, sympy.Integer(0)), (key.stop, size)):
+        number = default if value is None else counted(session, exact(value), size)
+        beyond = number != default and session.decide(sympy.Gt(number, size))
+        bounds.append(size if beyond else number)
+    return builder.slice(ref, axis, bounds[0], sympy.expand(bounds[1] - bounds[0]))
+
+
+def written(session: Session, ref: Ref, key: Sequence[Any], new: Ref) -> Ref:
+    """``x[key] = new`` where the key is one slice or position along one axis: the parts end to end."""
+    builder = session.here()
+    rank = len(builder.shape(ref))
+    if any(k is Ellipsis for k in key):
+        place = next(n for n, k in enumerate(key) if k is Ellipsis)
+        key = (*key[:place], *[slice(None)] * (rank - len(key) + 1), *key[place + 1 :])
+    cuts = [n for n, k in enumerate(key) if not (isinstance(k, slice) and k == slice(None))]
+    if len(cuts) != 1:
+        builder.refuse("writing to a part that is cut along several axes is not followed")
+    axis, one = cuts[0], key[cuts[0]]
+    size = builder.shape(ref)[axis]
+    if isinstance(one, slice):
+        start = sympy.Integer(0) if one.start is None else counted(session, exact(one.start), size)
+        stop = size if one.stop is None else counted(session, exact(one.stop), size)
+    elif exact(one) is not None:
+        start = counted(session, exact(one), size)
+        stop = start + 1
+        if len(builder.shape(new)) == rank - 1:
+            shape = builder.shape(new)
+            new = builder.reshape(new, [*shape[:axis], 1, *shape[axis:]])
+    else:
+        builder.refuse(f"writing at an index of type {type(one).__name__} is not followed")
+    target = [sympy.expand(stop - start) if n == axis else s for n, s in enumerate(builder.shape(ref))]
+    parts = [builder.broadcast(new, target)]
+    if start != 0:
+        parts.insert(0, builder.slice(ref, axis, 0, start))
+    if sympy.expand(size - stop) != 0:
+        parts.append(builder.slice(ref, axis, stop, sympy.expand(size - stop)))
+    return builder.concat(parts, axis)
