@@ -6,7 +6,7 @@ specification does with a mask is in `mha_sym.audit.specification`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Case:
         additive: whether a finite additive mask is handed over as well.
         same: whether queries, keys and values come from one array.
         need_weights: whether attention weights are asked for.
+        aligned: where a causal mask starts if there are more or fewer keys than queries: ``top-left``,
+            ``bottom-right``, or nothing if that is not said.
     """
 
     name: str
@@ -39,11 +41,12 @@ class Case:
     additive: bool = False
     same: bool = False
     need_weights: bool = True
+    aligned: str = ""
 
     @property
     def as_many_keys(self) -> bool:
-        """Whether there must be as many keys as queries: without a mask array, "later" means nothing otherwise."""
-        return self.same or self.causal in ("itself", "causal")
+        """Whether there must be as many keys as queries: "later" means nothing otherwise unless something says so."""
+        return self.same or (self.causal in ("itself", "causal") and not self.aligned)
 
 
 def cases_of(impl: Implementation, causal: bool | None = None) -> tuple[Case, ...]:
@@ -65,7 +68,8 @@ def cases_of(impl: Implementation, causal: bool | None = None) -> tuple[Case, ..
     paddings = paddings or [word for word in masks if "b" in impl.order(word).split()]
     later = ["itself"] if impl.causal else [*masks, *(["causal"] if "causal" in takes else [])]
     found = [*_masked(impl, masks, paddings, later), *_without_weights(impl, paddings, later)]
-    return tuple(case for case in found if causal is None or bool(case.causal) == causal)
+    chosen = (case for case in found if causal is None or bool(case.causal) == causal)
+    return tuple(replace(case, aligned=impl.aligned) if case.causal else case for case in chosen)
 
 
 def _of(words: tuple[str, ...], takes: tuple[str, ...]) -> list[str]:
@@ -99,14 +103,17 @@ def _without_weights(impl: Implementation, paddings: list[str], later: list[str]
     return found
 
 
-def causal_keep(queries: int, keys: int) -> Array:
-    """``(t, s)``, True where ``s <= t``.
+def causal_keep(queries: int, keys: int, aligned: str = "") -> Array:
+    """``(t, s)``, True where ``s <= t``, or, aligned ``bottom-right``, where ``s <= t + S - T``.
 
     Example:
         >>> causal_keep(2, 3).astype(int).tolist()
         [[1, 0, 0], [1, 1, 0]]
+        >>> causal_keep(2, 3, "bottom-right").astype(int).tolist()
+        [[1, 1, 0], [1, 1, 1]]
     """
-    return np.arange(keys)[None, :] <= np.arange(queries)[:, None]
+    offset = keys - queries if aligned == "bottom-right" else 0
+    return np.arange(keys)[None, :] <= np.arange(queries)[:, None] + offset
 
 
 def padding_keep(lengths: tuple[int, ...], keys: int) -> Array:

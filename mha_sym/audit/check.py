@@ -8,40 +8,28 @@ these draws: a check never proves anything.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from mha_sym.attention.layouts import Layout, find_layout
 from mha_sym.audit.backing import prove_specification
-from mha_sym.audit.bounds import stage_bounds
-from mha_sym.audit.call import at, run
 from mha_sym.audit.cases import Case, cases_of
+from mha_sym.audit.compare import witness
+from mha_sym.audit.compared import Compared, Convention
 from mha_sym.audit.diagnose import More
 from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.evidence import Evidence
-from mha_sym.audit.implementation import STAGES, Implementation
+from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.inquiry import inquire
-from mha_sym.audit.precision import Array
-from mha_sym.audit.report import CheckReport, Compared, Convention
-from mha_sym.audit.setting import Setting, draw_setting, ties_of
-from mha_sym.audit.specification import Specification, specification
+from mha_sym.audit.report import CheckReport
+from mha_sym.audit.setting import draw_setting, ties_of
+from mha_sym.audit.settle import TIED, Planned, Wishes, refuse_unreached, settled
+from mha_sym.audit.specification import specification
 from mha_sym.audit.target import as_implementation, load
-from mha_sym.errors import DataProblem, Problem, TargetProblem
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the user asks of a check besides the implementation itself."""
-
-    seed: int = 0
-    draws: int = 3
-    causal: bool | None = None
-    sizes: Mapping[str, int] | None = None
-    lengths: Sequence[int] | None = None
+from mha_sym.errors import Problem, TargetProblem
 
 
 def check(
@@ -97,16 +85,16 @@ def check(
             "nothing is left to check", where=impl.title, got=f"causal={causal}, draws={draws}",
             hint="it takes no causal mask; say causal=True in its Implementation if it hides later keys by itself",
         )  # fmt: skip
-    impl, wishes, notes = _settled_somewhere(impl, cases[0], wishes)
-    evidence, problem = _compare_all(impl, cases, wishes)
+    impl, plan, notes = settled(impl, cases, wishes)
+    evidence, problem = _compare_all(impl, plan)
     compared = tuple(one for run_ in evidence for one in run_.compared)
     conventions = _conventions(impl, cases)
     report = CheckReport(
         target=impl.title, compared=compared, conventions=conventions, notes=(*impl.notes, *notes),
         coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem, backing=prove_specification(impl),
-        findings=inquire(evidence, conventions, impl, _further(impl, cases, wishes)),
+        findings=inquire(evidence, conventions, impl, _further(impl, plan)),
     )  # fmt: skip
-    notes = [*report.notes, *_where_it_agrees(impl, cases, wishes, report)]
+    notes = [*report.notes, *_where_it_agrees(impl, plan, report)]
     return replace(report, notes=tuple(notes), seconds=time.perf_counter() - started)
 
 
@@ -147,74 +135,21 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
     takes_mask = set(impl.arguments) & {"mask", "keep", "drop", "causal"}
     if causal and not takes_mask and not impl.causal:
         impl = replace(impl, causal=True, said={**impl.said, "mask": "the user"})
+    refuse_unreached(impl)
     return impl
-
-
-def _settled_somewhere(
-    impl: Implementation, case: Case, wishes: Wishes
-) -> tuple[Implementation, Wishes, list[str]]:
-    """The implementation at the freest sizes at which it runs; code that needs coinciding sizes gets them."""
-    try:
-        settled, notes = _settled(impl, case, wishes)
-    except (TargetProblem, DataProblem) as problem:
-        for words, sizes in _meeting(impl, wishes):
-            tried = replace(wishes, sizes={**(wishes.sizes or {}), **sizes})
-            try:
-                settled, notes = _settled(impl, case, tried)
-            except Problem:
-                continue
-            note = f"it runs only where {words}, and was checked there; at other sizes {problem.what}"
-            return settled, tried, [note, *notes]
-        raise
-    return settled, wishes, notes
-
-
-def _meeting(impl: Implementation, wishes: Wishes) -> list[tuple[str, dict[str, int]]]:
-    """Sizes that coincide, as wrong code may need it, in words and in numbers."""
-    heads = impl.heads or 4
-    meetings = [
-        ("S = T", {"T": 6, "S": 6}), ("T = h", {"T": heads, "S": heads, "h": heads}),
-        ("B = h", {"B": heads, "h": heads}),
-    ]  # fmt: skip
-    said = set(wishes.sizes or {})
-    return [(words, sizes) for words, sizes in meetings if not said & set(sizes)]
-
-
-def _settled(impl: Implementation, case: Case, wishes: Wishes) -> tuple[Implementation, list[str]]:
-    """The implementation with its ties known: the freest sizes at which it runs without raising."""
-    ladder = ties_of(impl)
-    refused: TargetProblem | None = None
-    for tied in ladder:
-        tried = replace(impl, tied=tied)
-        try:
-            setting = draw_setting(tried, case, wishes.seed, 0, wishes.sizes, wishes.lengths)
-            run(tried, setting.arguments, setting.sizes)
-        except TargetProblem as problem:
-            refused = refused or problem
-            if tied == ladder[-1] or problem.__cause__ is None:
-                raise
-        else:
-            return tried, [] if refused is None else [_only_where(tied, refused)]
-    raise AssertionError("the ladder of ties is never empty")
-
-
-_TIES = {(): "free sizes", ("d_v",): "d_v = d_k", ("d_v", "d_model"): "d_v = d_k and d_model = h d_k"}
-
-
-def _only_where(tied: tuple[str, ...], refused: Problem) -> str:
-    return f"it runs only where {_TIES[tied]}, and was checked there; at other sizes {refused.what}"
 
 
 # ---------------------------------------------------------------- comparing
 
 
 def _compare_all(
-    impl: Implementation, cases: Sequence[Case], wishes: Wishes
+    impl: Implementation, plan: Sequence[Planned]
 ) -> tuple[tuple[Evidence, ...], Problem | None]:
     """Every case and draw; the first problem is reported beside what was found wrong, and otherwise raised."""
     found: list[Evidence] = []
     trouble: Problem | None = None
-    for case in cases:
+    for one in plan:
+        case, wishes = one.case, one.wishes
         spec = specification(impl, case)
         for draw in range(wishes.draws):
             try:
@@ -230,101 +165,33 @@ def _compare_all(
     return tuple(found), trouble
 
 
-def _further(impl: Implementation, cases: Sequence[Case], wishes: Wishes) -> More:
+def _further(impl: Implementation, plan: Sequence[Planned]) -> More:
     """Further draws, for telling apart what the first ones do not."""
 
     def more(number: int) -> list[Evidence]:
         found = []
-        for case in cases:
-            setting = draw_setting(impl, case, wishes.seed, wishes.draws + number, wishes.sizes, wishes.lengths)
-            found.append(witness(impl, specification(impl, case), setting, case.name, wishes.draws + number))
+        for one in plan:
+            case, wishes = one.case, one.wishes
+            draw = wishes.draws + number
+            with contextlib.suppress(Problem):  # what it does there tells nothing, then
+                setting = draw_setting(impl, case, wishes.seed, draw, wishes.sizes, wishes.lengths)
+                found.append(witness(impl, specification(impl, case), setting, case.name, draw))
         return found
 
     return more
 
 
-def compare(
-    impl: Implementation, spec: Specification, setting: Setting, case: str = "", draw: int = 0
-) -> list[Compared]:
-    """The stages that an implementation shows beside those of the specification, on one setting.
-
-    Raises:
-        Problem: if the implementation or the specification has no value there.
-    """
-    return list(witness(impl, spec, setting, case, draw).compared)
-
-
-def witness(
-    impl: Implementation, spec: Specification, setting: Setting, case: str = "", draw: int = 0
-) -> Evidence:
-    """One run of an implementation, compared; what `compare` gives, and all that it was made of."""
-    found = spec.values(setting.arrays, setting.sizes)  # first: where it has no value there is nothing to compare with
-    shown = run(impl, setting.arguments, setting.sizes)
-    return evidence_of(impl, spec, setting, found, shown, case, draw)
-
-
-def compare_shown(
-    impl: Implementation, spec: Specification, setting: Setting, found: Mapping[str, Array],
-    shown: Mapping[str, Array], case: str = "", draw: int = 0,
-) -> list[Compared]:  # fmt: skip
-    """Stages that were obtained somehow, in the order of axes of `STAGES`, beside those of the specification."""
-    return list(evidence_of(impl, spec, setting, found, shown, case, draw).compared)
-
-
-def evidence_of(
-    impl: Implementation, spec: Specification, setting: Setting, found: Mapping[str, Array],
-    shown: Mapping[str, Array], case: str = "", draw: int = 0,
-) -> Evidence:  # fmt: skip
-    """The same, with all that it was made of."""
-    inputs = (setting.arrays["X_q"], setting.arrays["X_k"], setting.arrays["X_v"])
-    bounds = stage_bounds(found, inputs, setting.sizes, spec.scale(setting.sizes), setting.mask, impl.dtype)
-    results = []
-    for word in STAGES:
-        if word in shown:
-            expected, got = _visible(word, found[word], shown[word], setting)
-            entries = bounds[word].entries
-            _worth_comparing(entries, expected, word, impl)
-            difference = np.abs(got - expected)
-            excess = np.where(difference > 0, difference / np.maximum(entries, np.finfo(float).tiny), 0.0)
-            place = np.unravel_index(int(np.argmax(excess)), difference.shape)
-            results.append(
-                Compared(
-                    case, word, draw, float(difference[place]), bounds[word].at(place), at(word, place),
-                    float(expected[place]), float(got[place]), setting.sizes, setting.weights,
-                )
-            )  # fmt: skip
-    return Evidence(case, draw, spec, setting, found, shown, bounds, tuple(results))
-
-
-def _visible(word: str, expected: Array, got: Array, setting: Setting) -> tuple[Array, Array]:
-    """Both sides, scores of hidden keys left out: code fills them as it likes before its softmax."""
-    if word != "scores" or setting.keep is None:
-        return expected, got
-    keep = np.broadcast_to(setting.keep, expected.shape)
-    return np.where(keep, expected, 0.0), np.where(keep, got, 0.0)
-
-
-def _worth_comparing(bounds: Array, expected: Array, word: str, impl: Implementation) -> None:
-    """Refuse to say anything where no entry of a stage could be told from zero."""
-    if not (bounds < np.abs(expected)).any():
-        least, largest = float(bounds.min()), float(np.abs(expected).max())
-        raise DataProblem(
-            f"nothing can be seen of {word} at {impl.dtype}: the bound {least:.2g} is as large as the values",
-            expected=f"a bound well below {largest:.2g}", hint="check in float64, or at smaller sizes",
-        )  # fmt: skip
-
-
-def _where_it_agrees(impl: Implementation, cases: Sequence[Case], wishes: Wishes, report: CheckReport) -> list[str]:
+def _where_it_agrees(impl: Implementation, plan: Sequence[Planned], report: CheckReport) -> list[str]:
     """For code that is wrong at free sizes: whether it is right where widths are tied, as its author may assume."""
     for tied in ties_of(replace(impl, tied=None)):
         if report.verdict != "disagree" or len(tied) <= len(impl.tied or ()):
             continue
         try:
-            found, problem = _compare_all(replace(impl, tied=tied), cases, wishes)
+            found, problem = _compare_all(replace(impl, tied=tied), plan)
         except Problem:
             continue
         if problem is None and not any(one.wrong for one in found):
-            return [f"it agrees where {_TIES[tied]}; if that is all it is for, say Implementation(tied={tied!r})"]
+            return [f"it agrees where {TIED[tied]}; if that is all it is for, say Implementation(tied={tied!r})"]
     return []
 
 

@@ -135,8 +135,14 @@ def draw_values(rng: np.random.Generator, shape: Sequence[int], dtype: str, fan:
     return rounded(rng.standard_normal(tuple(shape)) / np.sqrt(fan), dtype)
 
 
-def draw_lengths(rng: np.random.Generator, batch: int, keys: int) -> tuple[int, ...]:
+def draw_lengths(rng: np.random.Generator, batch: int, keys: int, whole: bool = False) -> tuple[int, ...]:
     """Unequal numbers of keys that count, each at least one, not all of them ``keys``.
+
+    Args:
+        rng: the source of randomness.
+        batch: how many.
+        keys: how many keys there are.
+        whole: whether one sample is to keep all keys, so that it keeps none where the mask is inverted.
 
     Example:
         >>> lengths = draw_lengths(np.random.default_rng(0), 3, 7)
@@ -146,4 +152,6 @@ def draw_lengths(rng: np.random.Generator, batch: int, keys: int) -> tuple[int, 
     if batch == 1:
         return (int(rng.integers(1, max(keys, 2))),)
     drawn = rng.permutation(batch) % keys if batch > keys else rng.choice(keys, size=batch, replace=False)
+    if whole:
+        drawn[np.argmax(drawn)] = keys - 1
     return tuple(int(n) for n in 1 + drawn)

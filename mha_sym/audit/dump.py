@@ -18,10 +18,11 @@ import numpy as np
 from einops import rearrange
 
 from mha_sym.attention.forms import Options, combined
-from mha_sym.attention.layouts import LAYOUTS, Layout, find_layout
+from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, find_layout
 from mha_sym.audit.backing import prove_specification
 from mha_sym.audit.call import copies_of, for_every_query_head, letters
-from mha_sym.audit.check import evidence_of
+from mha_sym.audit.compare import evidence_of
+from mha_sym.audit.compared import Convention
 from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.dump_arrays import expected_shape, finite, floating, shaped
 from mha_sym.audit.dump_file import LIMIT, SUFFIXES, Stored, read_arrays, read_config
@@ -30,7 +31,7 @@ from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import STAGES, Implementation
 from mha_sym.audit.inquiry import inquire
 from mha_sym.audit.precision import ROUNDOFF, Array
-from mha_sym.audit.report import CheckReport, Convention
+from mha_sym.audit.report import CheckReport
 from mha_sym.audit.setting import Setting
 from mha_sym.audit.specification import Specification, exact_scale, inputs_of
 from mha_sym.errors import DataProblem, Problem
@@ -154,11 +155,15 @@ def _replaying(shown: Mapping[str, Array]) -> Any:
 
 def _named(found: Mapping[str, Stored], settings: DumpSettings, name: str) -> dict[str, Stored]:
     """The arrays under the names that are meant."""
-    for one in (*settings.names, *settings.ignore):
+    for one in (*settings.names.values(), *settings.ignore):
         if one not in found:
-            raise DataProblem(f"{name} has no array {one!r}", expected=", ".join(found), where="names, ignore")
+            turned = one in (*_INPUTS, *_MASKS, *STAGES, *CANONICAL) and one in settings.names.values()
+            raise DataProblem(
+                f"{name} has no array {one!r}", expected=", ".join(found), where="names, ignore",
+                hint="the name that is meant comes first: w_q = \"Wq\"" if turned else "",
+            )  # fmt: skip
     kept = {one: value for one, value in found.items() if one not in settings.ignore}
-    meant = [settings.names.get(one, one) for one in kept]
+    meant = [settings.meant(one) for one in kept]
     twice = {one for one in meant if meant.count(one) > 1}
     if twice:
         raise DataProblem(f"two arrays are named {sorted(twice)[0]!r}", where=name, got=", ".join(kept))

@@ -27,7 +27,7 @@ class DumpSettings:
         scale: what ``q . k`` is multiplied by, ``1/sqrt(d_k)`` if omitted.
         batch_first: False if inputs and output are ``(t, b, m)``.
         dtype: the format in which the code computed; that of ``y`` if omitted.
-        names: names in the file, and the names that are meant: ``{"Wq": "w_q"}``.
+        names: the names that are meant, and those in the file, where they differ: ``{"w_q": "Wq"}``.
         axes: the order of axes of an array where it is another: ``{"q": "b t h k"}``.
         ignore: arrays that are not looked at.
     """
@@ -42,6 +42,15 @@ class DumpSettings:
     names: Mapping[str, str] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
+
+    def meant(self, name: str) -> str:
+        """What is meant by a name in the file.
+
+        Example:
+            >>> DumpSettings(names={"w_q": "Wq"}).meant("Wq")
+            'w_q'
+        """
+        return next((ours for ours, theirs in self.names.items() if theirs == name), name)
 
     @staticmethod
     def read(config: Mapping[str, Any], where: str = "", **given: Any) -> DumpSettings:
@@ -65,8 +74,14 @@ class DumpSettings:
             if not isinstance(value, known[name]) or (isinstance(value, bool) and bool not in known[name]):
                 kinds = " or ".join(kind.__name__ for kind in known[name])
                 raise DataProblem(f"setting {name} cannot be {value!r}", where=where, expected=kinds)
+            if isinstance(value, dict | list) and not all(isinstance(one, str) for one in _members(value)):
+                raise DataProblem(f"setting {name} cannot be {value!r}", where=where, expected="texts")
         said = {name: value for name, value in given.items() if value is not None}
         return DumpSettings(**{**config, **said})
+
+
+def _members(value: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value
 
 
 _KINDS: dict[str, tuple[type, ...]] = {

@@ -22,7 +22,7 @@ from mha_sym.attention.grouped import Groups, copied, grouped_weights
 from mha_sym.audit.draw import draw_lengths, draw_values
 from mha_sym.audit.faults import Fault, find_fault, holds
 from mha_sym.audit.precision import Array
-from mha_sym.audit.recipe import Grouped, Site, build, site
+from mha_sym.audit.recipe import Grouped, Site, bottom_right, build, site
 from mha_sym.axes import Axis, axis
 from mha_sym.errors import AxisProblem, NoValue
 from mha_sym.evaluate import evaluate_all
@@ -52,6 +52,7 @@ class Surroundings:
         cross: whether keys and values come from another input.
         groups: whether heads share keys and values; the sizes then say ``G``.
         own_scale: whether the scale is another than ``1/sqrt(d_k)``.
+        from_the_end: whether the causal mask is counted from the last key.
     """
 
     biases: bool = True
@@ -61,6 +62,7 @@ class Surroundings:
     cross: bool = False
     groups: bool = False
     own_scale: bool = False
+    from_the_end: bool = False
 
     @staticmethod
     def of(fault: Fault) -> Surroundings:
@@ -73,7 +75,8 @@ class Surroundings:
         """
         needs = set(fault.needs)
         return Surroundings(
-            causal=bool(needs & {"causal", "keep"}), padding="padding" in needs, additive="additive" in needs,
+            causal=bool(needs & {"causal", "keep", "from_the_end"}), from_the_end="from_the_end" in needs,
+            padding="padding" in needs, additive="additive" in needs,
             cross="cross" in needs, groups="groups" in needs,
         )  # fmt: skip
 
@@ -87,7 +90,7 @@ def _site(sizes: tuple[tuple[str, int], ...], around: Surroundings) -> Site:
     at = site(d, x, w, same=not around.cross and n["S"] == n["T"])
     return replace(
         at, kv=kv, scale=sympy.Rational(1, 3) if around.own_scale else at.scale,
-        causal=Compare("le", d.s, d.t) if around.causal else None,
+        causal=None if not around.causal else bottom_right(d) if around.from_the_end else Compare("le", d.s, d.t),
         padding=Input("key_keep", (d.b, d.s), "mask", boolean=True) if around.padding else None,
         mask=Input("mask", (d.t, d.s), "mask") if around.additive else None,
     )  # fmt: skip

@@ -17,16 +17,16 @@ import sympy
 from mha_sym.attention.dims import Dims, Weights
 from mha_sym.attention.forms import Options, Stages
 from mha_sym.audit.bounds import Bound
+from mha_sym.audit.compared import Compared
 from mha_sym.audit.faults import Fault, Ties, coinciding, faults, symmetries
-from mha_sym.audit.precision import Array
+from mha_sym.audit.precision import Array, roundoff
 from mha_sym.audit.recipe import Builder, Grouped, Site, site
-from mha_sym.audit.report import Compared
 from mha_sym.audit.setting import Setting
 from mha_sym.audit.specification import Specification
-from mha_sym.axes import axis
+from mha_sym.axes import axis, size_symbol
 from mha_sym.errors import AxisProblem, NoValue
 from mha_sym.evaluate import evaluate_all
-from mha_sym.expr import Compare, Expr, Map, Rename, Repeat
+from mha_sym.expr import Expr, Map, Rename, Repeat, inputs
 from mha_sym.plan import plan_of
 
 
@@ -43,6 +43,7 @@ class Evidence:
         shown: the stages that the implementation shows.
         bounds: how far the two may be apart, by stage.
         compared: the comparisons that were made, stage by stage.
+        dtype: the format in which the implementation computes.
     """
 
     case: str
@@ -53,11 +54,17 @@ class Evidence:
     shown: Mapping[str, Array]
     bounds: Mapping[str, Bound]
     compared: tuple[Compared, ...]
+    dtype: str = "float64"
 
     @property
     def wrong(self) -> tuple[str, ...]:
         """The stages that are farther apart than the bound, in order."""
         return tuple(one.stage for one in self.compared if not one.ok)
+
+    @property
+    def rounding(self) -> float:
+        """The unit roundoff of the implementation, or of this evaluation where that is the coarser one."""
+        return max(roundoff(self.dtype), roundoff("float64"))
 
     @property
     def ties(self) -> dict[str, str | tuple[str, str]]:
@@ -75,6 +82,16 @@ class Evidence:
         """The faulty forms on axes that coincide as they do here."""
         return forms_of(self.spec, self.ties, self.same)
 
+    def forms_for(self, which: Iterable[Fault]) -> Forms:
+        """The forms in which these faults can be built: some need sizes that are numbers."""
+        return self.sized_forms if any(one.at_sizes for one in which) else self.forms
+
+    @property
+    def sized_forms(self) -> Forms:
+        """The same forms on axes whose sizes are the numbers of this run."""
+        numbers = tuple(sorted(self.setting.sizes.items()))
+        return _sized(self.forms.at, numbers)
+
 
 # ---------------------------------------------------------------- the forms of one specification
 
@@ -90,10 +107,15 @@ class Forms:
 
     @property
     def singles(self) -> dict[str, Stages]:
-        """Every single fault that is possible here, by name; those that make the output random are left out."""
+        """Every single fault that is possible here, by name.
+
+        Those that change nothing here, and those that make the output random, are left out.
+        """
         if self._singles is None:
             built = {one.name: self.form(one) for one in faults() if not one.random and one.possible(self.at)}
-            self._singles = {name: form for name, form in built.items() if form is not None}
+            self._singles = {
+                name: form for name, form in built.items() if form is not None and form.y != self.right.y
+            }
         return self._singles
 
     @property
@@ -111,6 +133,12 @@ class Forms:
             return self.builder.build(*(one.edits for one in which if one.possible(self.at)))
         except AxisProblem:
             return None
+
+
+@lru_cache(maxsize=64)
+def _sized(at: Site, numbers: tuple[tuple[str, int], ...]) -> Forms:
+    known = {size_symbol(name): sympy.Integer(n) for name, n in numbers}
+    return Forms(resized(at, known))
 
 
 def forms_of(spec: Specification, ties: Ties, same: bool) -> Forms:
@@ -147,7 +175,7 @@ def _parsed(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options, same: b
     """The site of a layer, its mask of kept keys taken apart into a causal part, padding, and anything else."""
     at = site(d, x, w, replace(o, keep=None), same=same)
     for factor in _factors(o.keep):
-        if isinstance(factor, Compare) and at.causal is None:
+        if at.causal is None and set(factor.axes) == {d.t, d.s} and not inputs(factor):
             at = replace(at, causal=factor)
         elif set(factor.axes) == {d.b, d.s} and at.padding is None:
             at = replace(at, padding=factor)

@@ -8,7 +8,7 @@ refuted by the same code as the correct form.  Whether an implementation has one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -26,7 +26,7 @@ from mha_sym.expr import Expr
 
 #: the families, in the order of the computation; each is a module of `mha_sym.audit.catalogue`
 FAMILIES: tuple[str, ...] = (
-    "inputs", "weights", "biases", "split", "kv_heads", "scale", "mask", "softmax", "values", "join",
+    "heads", "inputs", "weights", "biases", "split", "kv_heads", "scale", "causal", "mask", "softmax", "values", "join",
 )  # fmt: skip
 
 #: coinciding sizes: which size equals which other, or which product of two
@@ -52,11 +52,12 @@ class Fault:
         edits: what stands in which slot of the recipe instead (`mha_sym.audit.recipe.SLOTS`).
         needs: what must be there for it to be possible: ``causal``, ``padding``, ``additive``, ``keep`` (any mask of
             kept keys), ``masked`` (any mask), ``b_q``..., ``self``, ``cross``, ``groups``; or must not: ``unmasked``,
-            ``unpadded``.
+            ``unpadded``, ``uncausal``, ``ungrouped``; ``from_the_end``: the causal mask counts from the last key.
         ties: sizes that must coincide for the code to run at all, such as ``{"d_model": ("h", "d_k")}``.
         theorem: for what is the same function, the theorem that says so; empty for a fault.
         family: which part of the catalogue it is in.
         random: whether it makes the output random, so that no output can be reproduced.
+        at_sizes: whether it is built at sizes that are numbers only, those of a run.
 
     Example:
         >>> find_fault("scale_missing").mend
@@ -75,6 +76,7 @@ class Fault:
     theorem: str = ""
     family: str = ""
     random: bool = False
+    at_sizes: bool = False
 
     def __post_init__(self) -> None:
         unknown = set(self.edits) - set(SLOTS)
@@ -106,6 +108,8 @@ class Fault:
             "causal": at.causal is not None, "padding": at.padding is not None, "additive": at.mask is not None,
             "keep": at.keep is not None, "masked": at.keep is not None or at.mask is not None,
             "unpadded": unpadded, "unmasked": unpadded and at.causal is None,
+            "uncausal": at.causal is None and at.kept is None, "ungrouped": at.kv is None,
+            "from_the_end": at.causal is not None,
             "self": at.same, "cross": not at.same, "groups": at.kv is not None,
             **{name: getattr(at.w, name) is not None for name in ("b_q", "b_k", "b_v", "b_o")},
         }  # fmt: skip
@@ -175,6 +179,11 @@ def faults() -> tuple[Fault, ...]:
 def symmetries() -> tuple[Fault, ...]:
     """What is done differently and gives the same function."""
     return tuple(one for one in _catalogue() if one.is_symmetry)
+
+
+def name_of(which: Iterable[Fault]) -> str:
+    """The names of several faults, joined by a plus sign."""
+    return " + ".join(one.name for one in which)
 
 
 def find_fault(name: str) -> Fault:

@@ -20,7 +20,7 @@ from einops import rearrange
 from mha_sym.attention.layouts import LAYOUTS, Layout
 from mha_sym.audit.call import run
 from mha_sym.audit.cases import cases_of
-from mha_sym.audit.check import compare_shown
+from mha_sym.audit.compare import compare_shown
 from mha_sym.audit.dump import Dump, is_dump, understood
 from mha_sym.audit.dump_file import Stored, read_arrays, read_config
 from mha_sym.audit.dump_masks import read_masks
@@ -28,6 +28,7 @@ from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import STAGES, Implementation
 from mha_sym.audit.precision import Array
 from mha_sym.audit.setting import draw_setting
+from mha_sym.audit.settle import refuse_unreached
 from mha_sym.audit.target import as_implementation, load
 from mha_sym.errors import DataProblem, Problem, TargetProblem
 from mha_sym.evaluate import evaluate_all
@@ -154,7 +155,7 @@ def _names_dump(target: Any) -> bool:
 
 def _from_dump(target: str | Path, config: str | Path | None, given: Mapping[str, Any]) -> list[_Seen]:
     settings = DumpSettings.read({} if config is None else read_config(Path(config)), str(config or ""), **given)
-    arrays = {settings.names.get(name, name): value for name, value in read_arrays(Path(target)).items()}
+    arrays = {settings.meant(name): value for name, value in read_arrays(Path(target)).items()}
     arrays = {name: value for name, value in arrays.items() if name not in settings.ignore}
     if "y" not in arrays:
         raise DataProblem(f"{Path(target).name} holds no output 'y'", expected="y (b, t, m)", got=", ".join(arrays))
@@ -170,6 +171,8 @@ def _from_code(target: Any, seed: int, given: Mapping[str, Any]) -> list[_Seen]:
     known = {name: value for name, value in given.items() if name in ("heads", "kv_heads") and value is not None}
     impl = as_implementation(found, target if isinstance(target, str) else "", **known)
     refused: Problem | None = None
+    if not set(impl.arguments) & _all_stored():
+        refuse_unreached(impl)
     for layout in _storable(impl):
         for tied in (("d_v", "d_model"), ("d_v",), ()) if not layout.grouped else ((),):
             tried = replace(impl, layout=layout, tied=impl.tied or tied)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from mha_sym.attention.layouts import CANONICAL, Layout, find_layout
+from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, find_layout
 from mha_sym.audit.precision import roundoff
+from mha_sym.audit.stub import function_stub
 from mha_sym.errors import TargetProblem
 
 #: what an implementation may take besides stored weights by name: word, order of axes, meaning
@@ -53,6 +54,9 @@ _SPELLINGS: dict[str, str] = {
     **{name.replace("_", ""): name for name in CANONICAL},
 }  # fmt: skip
 
+#: how a causal mask may lie where there are more or fewer keys than queries
+ALIGNED: tuple[str, ...] = ("top-left", "bottom-right")
+
 Framework = Literal["numpy", "torch"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -82,6 +86,9 @@ class Implementation:
         bias: whether it adds biases: False, True for all four, or letters of ``qkvo``.
         scale: what ``q . k`` is multiplied by, ``1/sqrt(d_k)`` if omitted.
         causal: it hides later keys by itself, whatever it is handed.
+        aligned: how a causal mask lies where there are more or fewer keys than queries: ``top-left`` (query t sees key
+            s if s <= t) or ``bottom-right`` (if s <= t + S - T).  If omitted it is checked with as many keys as
+            queries, and found out where inputs are three.
         batch_first: False if inputs and output are ``(t, b, m)``.
         axes: the order of axes of an argument or stage where it is another than in `TAKES` and `STAGES`, e.g.
             ``{"q": "b t h k", "keep": "b 1 t s"}``.
@@ -117,6 +124,7 @@ class Implementation:
     bias: bool | str = False
     scale: Any = None
     causal: bool = False
+    aligned: str = ""
     batch_first: bool = True
     axes: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     framework: Framework = "numpy"
@@ -140,6 +148,10 @@ class Implementation:
         _known("returns", self.returns, STAGES, self.title)
         _known("axes", self.axes, (*TAKES, *STAGES), self.title)
         _known("tied", self.tied or (), ("d_v", "d_model"), self.title)
+        if self.aligned not in ("", *ALIGNED):
+            raise TargetProblem(
+                f"a causal mask cannot be aligned {self.aligned!r}", where=self.title, expected=" or ".join(ALIGNED)
+            )
         _orders(self)
         roundoff(self.dtype)
         if self.dtype == "bfloat16" and self.framework != "torch":
@@ -184,6 +196,13 @@ class Implementation:
         """Every parameter that the layout knows, and the implementation's name for it."""
         names = (self.how_stored.row(target).stored for target in self.how_stored.rows)
         return {name: self.names.get(name, name) for name in names}
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """Weights of the layout that it neither takes nor has in ``weights``: what it computes with is not known."""
+        if self.weights is not None or "weights" in self.arguments:
+            return ()
+        return tuple(one for one in self.how_stored.stored(self.biases) if self.stored[one] not in self.arguments)
 
     @property
     def is_cross(self) -> bool:
@@ -254,12 +273,28 @@ def _parameters(call: Callable[..., Any], stored: tuple[str, ...]) -> dict[str, 
             parameter.VAR_POSITIONAL,
             parameter.VAR_KEYWORD,
         ):
-            raise TargetProblem(
-                f"parameter {name!r} of {getattr(call, '__qualname__', type(call).__name__)} is not understood",
-                expected=", ".join((*TAKES, *stored)),
-                hint="describe the function with Implementation(call=..., takes=(...))",
-            )
+            raise _not_understood(call, name, list(signature.parameters), stored)
     return found
+
+
+def _not_understood(
+    call: Callable[..., Any], name: str, parameters: Sequence[str], stored: tuple[str, ...]
+) -> TargetProblem:  # fmt: skip
+    """What to say of a parameter that has no known name: a layout that has it, or a description to paste."""
+    title = getattr(call, "__qualname__", type(call).__name__)
+    having = [one.name for one in LAYOUTS.values() if word_of(name, one.stored("qkvo")) is not None]
+    if having:
+        return TargetProblem(
+            f"parameter {name!r} of {title} is a weight of another layout than was said", expected=", ".join(stored),
+            hint=f"say --layout NAME, in Python layout=..., one of {', '.join(having)}; 'mha-sym identify' tries them",
+        )  # fmt: skip
+    known = {one: word for one in parameters if (word := word_of(one, stored)) is not None}
+    stub = function_stub(title, parameters, known)
+    return TargetProblem(
+        f"parameter {name!r} of {title} is not understood", got=f"{title}({', '.join(parameters)})",
+        expected=", ".join((*TAKES, *stored)),
+        hint=f"describe it, with the words in the order of its parameters: {stub}",
+    )  # fmt: skip
 
 
 def word_of(parameter: str, stored: tuple[str, ...]) -> str | None:
@@ -288,8 +323,16 @@ def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
     """
     notes = getattr(call, "__annotations__", {})
     torch = any("Tensor" in str(getattr(note, "__name__", note)) for note in notes.values())
-    grouped = described.get("kv_heads") is not None or "kv_heads" in _parameters(call, tuple(CANONICAL)).values()
-    described = {"layout": "grouped" if grouped else "combined", **described}
+    described = {"layout": _usual_layout(call, described), **described}
     impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
-    have = set(impl.arguments) & {"b_q", "b_k", "b_v", "b_o"}
-    return replace(impl, bias="".join(name[-1] for name in sorted(have))) if have and not impl.bias else impl
+    inverse = {theirs: ours for ours, theirs in impl.stored.items()}
+    have = impl.how_stored.biases(inverse.get(word, word) for word in impl.arguments)
+    return replace(impl, bias=have) if have and not impl.bias else impl
+
+
+def _usual_layout(call: Callable[..., Any], described: Mapping[str, Any]) -> str:
+    """What a function is taken to store where its layout is not said: one matrix for all heads, groups or not."""
+    if {"layout", "takes"} & set(described):
+        return "combined"
+    grouped = described.get("kv_heads") is not None or "kv_heads" in _parameters(call, tuple(CANONICAL)).values()
+    return "grouped" if grouped else "combined"

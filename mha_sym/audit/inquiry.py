@@ -1,39 +1,25 @@
 """From runs of an implementation to what is told of it: diagnosis, nine steps, probes.
 
-Defines `Findings` and `inquire`, the one place that decides what is looked into.  Whether an implementation agrees is
+Defines `inquire`, the one place that decides what is looked into.  Whether an implementation agrees is
 decided before, by the comparison of stages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from mha_sym.audit.diagnose import Diagnosis, More, diagnose, effects, shown_symmetries
+from mha_sym.audit.compared import Convention
+from mha_sym.audit.diagnose import More, diagnose, effects
 from mha_sym.audit.evidence import Evidence
+from mha_sym.audit.explanation import Diagnosis
+from mha_sym.audit.findings import Findings
 from mha_sym.audit.heads import HeadCheck, check_heads, locate_head_mask
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.probes import Probe, run_probes
-from mha_sym.audit.report import Convention
-from mha_sym.audit.steps import Step, nine_steps
+from mha_sym.audit.steps import nine_steps
+from mha_sym.audit.symmetry import shown_symmetries
 from mha_sym.errors import Problem
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What an audit found besides the comparison of stages.
-
-    Attributes:
-        diagnosis: the faults that reproduce the output, and the symmetries that explain stages.
-        steps: the nine steps of the audit.
-        probes: what the probes that need no oracle showed; they are made only where something is wrong.
-        head_mask: the locations at which a head mask may act; None if the implementation takes none.
-    """
-
-    diagnosis: Diagnosis = field(default_factory=Diagnosis)
-    steps: tuple[Step, ...] = ()
-    probes: tuple[Probe, ...] = ()
-    head_mask: tuple[str, ...] | None = None
 
 
 def inquire(

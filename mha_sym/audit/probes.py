@@ -41,12 +41,14 @@ class Probe:
         ok: whether it is as it must be.
         cause: what that says.
         figure: the figure, lines of text.
+        key: what its rows, columns and signs mean.
     """
 
     name: str
     ok: bool
     cause: str
     figure: tuple[str, ...]
+    key: str = ""
 
 
 def run_probes(impl: Implementation | None, on: Evidence, heads: tuple[HeadCheck, ...] = ()) -> tuple[Probe, ...]:
@@ -89,7 +91,8 @@ def influence(impl: Implementation, on: Evidence) -> Probe:
     seen = np.stack(columns, axis=1)  # (t, s)
     figure = tuple("".join("#" if one else "." for one in row) for row in seen)
     cause = _cause_of_influence(on, seen)
-    return Probe("influence of each token (columns) on each position (rows)", not cause, cause, figure)
+    key = "a row is a position t of the output, a column a token s of the input: # it changes with it, . it does not"
+    return Probe("influence of tokens on positions", not cause, cause, figure, key)
 
 
 def _cause_of_influence(on: Evidence, seen: Array) -> str:
@@ -123,7 +126,8 @@ def batch_mates(impl: Implementation, on: Evidence) -> Probe | None:
     figure = tuple("".join("#" if one else "." for one in row) for row in seen)
     ok = bool(np.array_equal(seen, np.eye(B, dtype=bool)))
     cause = "" if ok else "a sample changes with its batch mates: batch and tokens, or batch and heads, are mixed"
-    return Probe("influence of each sample (columns) on each sample (rows)", ok, cause, figure)
+    key = "a row is a sample of the output, a column one of the input: # it changes with it, . it does not"
+    return Probe("influence of samples on samples", ok, cause, figure, key)
 
 
 def _changed(impl: Implementation, on: Evidence, words: list[str], sample: int, token: int | None) -> Array:
@@ -159,7 +163,8 @@ def rows_that_agree(on: Evidence) -> Probe | None:
         cause = "only the first position is right" if first else "some positions are right: positions are mixed"
         if last:
             cause = "only the last position is right" + (": the causal mask is missing" if hidden else "")
-    return Probe("positions that agree (#)", bool(right.all()), cause, figure)
+    key = "one sign a position t, over all samples: # the output is right there, . it is wrong"
+    return Probe("positions that agree", bool(right.all()), cause, figure, key)
 
 
 def sums_of_weights(on: Evidence) -> Probe | None:
@@ -265,17 +270,19 @@ def heads_in_features(impl: Implementation, on: Evidence) -> Probe | None:
 
 
 def _origins(seen: Array, n: Mapping[str, int]) -> Probe:
-    name = "head from which each joined feature (columns) of each position (rows) comes"
+    name = "heads in the joined features"
+    key = "a row is a position t, a column a joined feature (h v): the number of the head that it comes from"
     heads = np.rint(np.log2(np.maximum(seen, 0.25))).astype(int)
     whole = bool(np.abs(seen - 2.0**heads).max() < 1e-6) and bool(((heads >= 0) & (heads < n["h"])).all())
     if not whole:
         figure = tuple(" ".join(f"{one:.2g}" for one in row) for row in seen[:6])
+        key = "a row is a position t, a column a joined feature (h v); a feature of head r alone would be 2^r"
         cause = "features are no values of single heads: heads are mixed, or weights do not sum to one"
-        return Probe(name, False, cause, figure)
+        return Probe(name, False, cause, figure, key)
     figure = tuple("".join(_digit(one) for one in row) for row in heads)
     blocks = np.repeat(np.arange(n["h"]), n["d_v"])
     if (heads == blocks).all():
-        return Probe(name, True, "", figure)
+        return Probe(name, True, "", figure, key)
     cause = "heads are in another order"
     if (heads != heads[0]).any():
         cause = "features of a head depend on the position: the inverse transpose is missing"
@@ -283,7 +290,7 @@ def _origins(seen: Array, n: Mapping[str, int]) -> Probe:
         cause = "features of the heads alternate: (d_v, h) where (h, d_v) is meant"
     elif (np.ptp(heads[0].reshape(n["h"], n["d_v"]), axis=1) > 0).any():
         cause = "blocks hold features of several heads: features are split or joined in another order"
-    return Probe(name, False, cause, figure)
+    return Probe(name, False, cause, figure, key)
 
 
 def _digit(n: int) -> str:

@@ -15,9 +15,9 @@ import sympy
 
 from mha_sym.attention.dims import Dims, Weights
 from mha_sym.attention.forms import Options, Stages, project
-from mha_sym.axes import Axis, product
+from mha_sym.axes import Axis, blocks, product
 from mha_sym.errors import AxisProblem
-from mha_sym.expr import Compare, Expr, Map, Named, Rename, Repeat, Scalar, Select, Softmax, Split, as_expr
+from mha_sym.expr import Block, Compare, Expr, Map, Named, Rename, Repeat, Scalar, Select, Softmax, Split, as_expr
 from mha_sym.pattern import einsum, rearrange
 
 #: what may stand in a slot; its arguments are told at `SLOTS`
@@ -134,6 +134,20 @@ def both(one: Expr, other: Expr) -> Expr:
 def without(keep: Expr) -> Expr:
     """``1 - keep``: what is hidden where ``keep`` says what is seen, and the other way round."""
     return as_expr(1) - keep
+
+
+def bottom_right(d: Dims, op: str = "le", offset: int = 0) -> Expr:
+    """``s <= t + S - T + offset``, that is ``T + s <= S + t + offset``: positions counted from the other axis' end.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> bottom_right(dims(S="S")).axes
+        (s: S, t: T)
+    """
+    if d.t.size == d.s.size:
+        return Compare(op, d.s, d.t, offset)  # type: ignore[arg-type]
+    later, earlier = blocks(d.t, d.s), blocks(d.s, d.t)
+    return Block(Block(Compare(op, later, earlier, offset), later, 1), earlier, 1)  # type: ignore[arg-type]
 
 
 def along(expr: Expr, old: Axis, new: Axis) -> Expr:

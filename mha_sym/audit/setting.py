@@ -76,7 +76,7 @@ def draw_setting(
     own = impl.weights is not None and (draw == 0 or "weights" not in impl.arguments)
     weights = _own_weights(impl) if own else _drawn_weights(impl, rng, chosen)
     x = _inputs(impl, case, rng, chosen)
-    parts = _kept_parts(case, rng, chosen, lengths)
+    parts = _kept_parts(case, rng, chosen, lengths, whole=bool(draw % 2))
     arrays: dict[str, Array] = {**weights, **x}
     if "b s" in parts:
         arrays["key_keep"] = parts["b s"]
@@ -212,13 +212,13 @@ def _inputs(
 
 
 def _kept_parts(
-    case: Case, rng: np.random.Generator, sizes: Mapping[str, int], lengths: Sequence[int] | None
+    case: Case, rng: np.random.Generator, sizes: Mapping[str, int], lengths: Sequence[int] | None, whole: bool
 ) -> dict[str, Array]:
     parts = {}
     if case.causal:
-        parts["t s"] = causal_keep(sizes["T"], sizes["S"])
+        parts["t s"] = causal_keep(sizes["T"], sizes["S"], case.aligned)
     if case.padding:
-        drawn = draw_lengths(rng, sizes["B"], sizes["S"])
+        drawn = draw_lengths(rng, sizes["B"], sizes["S"], whole)
         parts["b s"] = padding_keep(drawn if lengths is None else _lengths(lengths, sizes), sizes["S"])
     return parts
 

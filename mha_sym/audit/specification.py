@@ -20,6 +20,7 @@ from mha_sym.attention.forms import Options, Stages, combined
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.precision import Array
+from mha_sym.audit.recipe import bottom_right
 from mha_sym.axes import Axis
 from mha_sym.errors import TargetProblem
 from mha_sym.evaluate import evaluate_all
@@ -113,8 +114,8 @@ def mask_axes(impl: Implementation, d: Dims) -> tuple[Axis, ...]:
 
 
 def _keep(case: Case, d: Dims) -> Expr | None:
-    """The kept keys as an expression: ``s <= t``, the padding mask, or both."""
-    causal: Expr = Compare("le", d.s, d.t)
+    """The kept keys as an expression: the causal mask, the padding mask, or both."""
+    causal = bottom_right(d) if case.aligned == "bottom-right" else Compare("le", d.s, d.t)
     padding = Input("key_keep", (d.b, d.s), "mask", boolean=True)
     if case.causal and case.padding:
         return repeat(causal, "s t -> b t s", [d.b]) * repeat(padding, "b s -> b t s", [d.t])

@@ -14,8 +14,8 @@ import numpy as np
 from einops import rearrange
 
 from mha_sym.audit.call import at as place_of
-from mha_sym.audit.diagnose import Diagnosis
 from mha_sym.audit.evidence import Evidence
+from mha_sym.audit.explanation import Diagnosis
 from mha_sym.audit.faults import find_fault
 from mha_sym.audit.heads import HeadCheck
 from mha_sym.audit.precision import Array

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.stub import module_stub
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import TargetProblem
 
@@ -34,11 +36,7 @@ def from_torch(module: Any, name: str = "", dtype: str = "float64") -> Implement
     """
     torch = import_torch()
     if not isinstance(module, torch.nn.MultiheadAttention):
-        raise TargetProblem(
-            f"{name or type(module).__qualname__} is a torch module whose weights I do not know where to find",
-            expected="nn.MultiheadAttention",
-            hint="describe it with Implementation(call=..., weights=..., layout=..., framework='torch')",
-        )
+        raise _undescribed(module, name)
     _refuse_appended_keys(module)
     double = _copied(module, dtype)
     return Implementation(
@@ -84,6 +82,23 @@ def prepared(impl: Implementation) -> Implementation:
         name=impl.name or type(module).__qualname__,
         notes=(*impl.notes, *_notes(module, max(rates, default=0.0))),
     )
+
+
+def _undescribed(module: Any, name: str) -> TargetProblem:
+    """What to say of a module that nothing is known of: its parameters, and a description to paste."""
+    shapes = {one: tuple(value.shape) for one, value in module.named_parameters()}
+    fitting = [one.name for one in LAYOUTS.values() if set(one.stored(one.biases(shapes))) == set(shapes)]
+    kind = type(module).__name__
+    stub = module_stub(kind, shapes)
+    if fitting:
+        layouts = " or ".join(map(repr, fitting))
+        stub = f"Implementation(call={kind}(...), heads=..., layout={layouts}, framework='torch')"
+    return TargetProblem(
+        f"{name or type(module).__qualname__} is a torch module whose weights I do not know where to find",
+        got=", ".join(f"{one} {shape}" for one, shape in shapes.items()) or "no parameters",
+        expected="nn.MultiheadAttention, or a description that says names=, which parameter is which weight",
+        hint=f"check this instead, once it is right: {stub}; 'mha-sym identify' finds the layout",
+    )  # fmt: skip
 
 
 def _copied(module: Any, dtype: str) -> Any:

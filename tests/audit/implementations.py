@@ -8,7 +8,10 @@ from mha_sym.audit import Implementation
 from mha_sym.audit.faults import Fault, find_fault
 from tests.audit.mistakes import MISTAKES, Layer
 
-_MASKS = (("causal", "keep"), ("keep", "keep"), ("padding", "key_keep"), ("additive", "mask"), ("masked", "mask"))
+_MASKS = (
+    ("causal", "keep"), ("from_the_end", "keep"), ("keep", "keep"), ("padding", "key_keep"), ("additive", "mask"), ("masked", "mask"),
+)  # fmt: skip
+_FROM_THE_END = ("causal_aligned_bottom_right", "causal_aligned_top_left", "causal_mask_not_declared_from_the_end")
 _BASE = {"B": 3, "T": 5, "S": 7, "d_model": 11, "h": 4, "d_k": 2, "d_v": 3}
 
 
@@ -41,7 +44,7 @@ def implementation(name: str, fault: Fault | None = None, more: tuple[str, ...] 
     biased = any(need.startswith("b_") for need in fault.needs)
     return Implementation(
         call=lambda *values: call(**dict(zip(takes, values, strict=True))), takes=takes, bias=biased, scale=scale,
-        name=name,
+        name=name, aligned="bottom-right" if "from_the_end" in fault.needs else "",
     )  # fmt: skip
 
 
@@ -54,4 +57,6 @@ def tied_sizes(fault: Fault) -> dict[str, int]:
             other = fault.ties[name]
             sizes[name] = sizes[other] if isinstance(other, str) else sizes[other[0]] * sizes[other[1]]
             told |= {one: sizes[one] for one in (name, *((other,) if isinstance(other, str) else other))}
+    if fault.name in _FROM_THE_END:
+        return {"T": 5, "S": 8}  # with fewer keys than queries, rows would keep none
     return told if set(fault.ties) != {"S"} else {}

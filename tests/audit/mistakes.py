@@ -65,6 +65,13 @@ def soft(scores, axis=-1):
     return e / e.sum(axis=axis, keepdims=True)
 
 
+def soft_or_zero(scores):
+    """Rows that keep no key are zero."""
+    most = scores.max(axis=-1, keepdims=True)
+    e = np.exp(scores - np.where(np.isfinite(most), most, 0))
+    return e / np.maximum(e.sum(axis=-1, keepdims=True), 1e-300)
+
+
 def cut(flat, heads):
     return flat.reshape(*flat.shape[:2], heads, -1).transpose(0, 2, 1, 3)
 
@@ -127,6 +134,18 @@ def named(name, function):
     MISTAKES[name] = function
 
 
+# ---------------------------------------------------------------- heads
+
+
+def recut(a, heads):
+    """Attention with another number of heads."""
+    return whole(Layer(a.x_q, a.x_k, a.x_v, a.w, heads, a.causal, a.pad, a.mask, a.groups, None, a.order))
+
+
+named("one_head_for_all", lambda a: recut(a, 1))
+named("heads_and_width_exchanged", lambda a: recut(a, a.sizes.k))
+
+
 # ---------------------------------------------------------------- inputs
 
 
@@ -175,14 +194,25 @@ for _name, _one in {"query": "w_q", "key": "w_k", "value": "w_v", "output": "w_o
         lambda a, one=_one: whole(a, changed(a, **{one: a.w[one].T.reshape(a.w[one].shape)})),
     )
 
-for _order in ("kqv", "vkq", "qvk", "kvq", "vqk"):
 
-    def _exchanged(a, order=_order):
+def exchanged(order):
+    """Queries, keys and values projected with the weights of these."""
+
+    def function(a):
         places = list(zip("qkv", order, strict=True))
         pairs = [(kind + mine, kind + theirs) for kind in ("w_", "b_") for mine, theirs in places]
         return whole(a, changed(a, **{mine: a.w[theirs] for mine, theirs in pairs if theirs in a.w}))
 
-    named(f"weights_in_order_{_order}", _exchanged)
+    return function
+
+
+for _order in ("kqv", "vkq", "qvk", "kvq", "vqk"):
+    named(f"weights_in_order_{_order}", exchanged(_order))
+for _name, _order in {
+    "queries_projected_with_w_k": "kkv", "keys_projected_with_w_q": "qqv", "keys_projected_with_w_v": "qvv",
+    "values_projected_with_w_k": "qkk", "values_projected_with_w_q": "qkq",
+}.items():  # fmt: skip
+    named(_name, exchanged(_order))
 
 
 def repacked(stored, read):
@@ -360,6 +390,27 @@ named("groups_tiled_in_keys", lambda a: regrouped(a, tile, "k"))
 named("groups_tiled_in_values", lambda a: regrouped(a, tile, "v"))
 named("groups_all_first", lambda a: regrouped(a, lambda w, n: np.concatenate([w[..., :1, :]] * n * w.shape[-2], -2)))
 named("groups_repeated_by_feature", lambda a: regrouped(a, lambda w, n: np.repeat(w, n, axis=-1)))
+
+
+def of_groups(a, letter):
+    """Projected keys or values, one a group, (b, s, g d)."""
+    flat = project(a, letter)
+    each = a.heads // a.groups
+    return flat.reshape(*flat.shape[:2], a.groups, each, -1)[:, :, :, 0].reshape(*flat.shape[:2], -1)
+
+
+def groups_viewed(a, letter):
+    return np.repeat(view(of_groups(a, letter), a.groups), a.heads // a.groups, axis=1)
+
+
+named("groups_split_by_view", lambda a: whole(a, k=groups_viewed(a, "k"), v=groups_viewed(a, "v")))
+named("all_split_by_view", lambda a: whole(
+    a, q=view(project(a, "q"), a.heads), k=groups_viewed(a, "k"), v=groups_viewed(a, "v")
+))  # fmt: skip
+named(
+    "groups_taken_in_turns_of_their_number",
+    lambda a: regrouped(a, lambda w, n: np.stack([w[..., r // w.shape[-2], :] for r in range(n * w.shape[-2])], -2)),
+)
 named(
     "groups_split_features_first",
     lambda a: regrouped(a, lambda w, n: np.repeat(w.reshape(*w.shape[:-2], w.shape[-1], -1).swapaxes(-1, -2), n, -2)),
@@ -452,6 +503,23 @@ def causal_hides_diagonal_but_first(a):
 named(
     "causal_aligned_bottom_right",
     lambda a: with_keep(a, own(a, causal=tril(a.sizes.T, a.sizes.S, a.sizes.S - a.sizes.T))),
+)
+named("causal_aligned_top_left", lambda a: with_keep(a, own(a, causal=tril(a.sizes.T, a.sizes.S))))
+
+
+
+def zero_rows(a, keep):
+    q, k, v = heads_of(a)
+    return ending(a, soft_or_zero(hidden(a, scores_of(a, q, k), keep)) @ v)
+
+
+named("causal_hides_diagonal_rows_zero", lambda a: zero_rows(a, own(a, causal=tril(a.sizes.T, a.sizes.S, -1))))
+named("mask_inverted_rows_zero", lambda a: zero_rows(a, ~a.keep()))
+named("causal_mask_not_declared", lambda a: with_keep(a, a.keep(causal=tril(a.sizes.T, a.sizes.S))))
+named("earlier_keys_hidden", lambda a: with_keep(a, a.keep(causal=tril(a.sizes.S, a.sizes.T).T)))
+named(
+    "causal_mask_not_declared_from_the_end",
+    lambda a: with_keep(a, a.keep(causal=tril(a.sizes.T, a.sizes.S, a.sizes.S - a.sizes.T))),
 )
 named("mask_added_as_number", lambda a: with_scores(a, lambda s: s + a.keep()))
 named("mask_subtracted_as_number", lambda a: with_scores(a, lambda s: s - ~a.keep()))

@@ -182,7 +182,7 @@ def test_names_axes_and_scale_from_a_file(tmp_path: Path) -> None:
     shown = run({**a, "w_q": a["w_q"] * 2.0})
     settings = tmp_path / "layer.toml"
     settings.write_text(
-        "heads = 6\nscale = 1.0\nignore = ['step']\n[names]\nX = 'x'\n'attn out' = 'y'\n[axes]\nq = 'b t h k'\n"
+        "heads = 6\nscale = 1.0\nignore = ['step']\n[names]\nx = 'X'\ny = 'attn out'\n[axes]\nq = 'b t h k'\n"
     )
     arrays = {"X": a["x"], **{name: a[name] for name in ("w_q", "w_k", "w_v", "w_o")}, "attn out": shown["y"],
               "step": np.array(3), "q": shown["q"].swapaxes(1, 2) / 2}  # fmt: skip

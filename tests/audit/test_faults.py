@@ -14,11 +14,11 @@ from mha_sym.arrays import all_inputs, size_value
 from mha_sym.attention.dims import combined_weights, cross_inputs
 from mha_sym.attention.forms import Options, combined
 from mha_sym.attention.variants import some_key_kept
-from mha_sym.audit.diagnose import proved_equal
+from mha_sym.audit.equality import proved_equal
 from mha_sym.audit.evidence import Forms
 from mha_sym.audit.faults import FAMILIES, coinciding, faults, find_fault, holds, symmetries, tied
 from mha_sym.audit.formulas import departures
-from mha_sym.audit.recipe import SLOTS, Builder, Grouped, build, compatible, site
+from mha_sym.audit.recipe import SLOTS, Builder, Grouped, bottom_right, build, compatible, site
 from mha_sym.axes import axis
 from mha_sym.errors import AxisProblem, Problem
 from mha_sym.evaluate import evaluate_all
@@ -59,6 +59,8 @@ def site_for(fault, masks):
         at = replace(at, scale=at.d.scale * 3)
     if grouped:
         at = replace(at, kv=Grouped(g, r))
+    if "from_the_end" in fault.needs and masks:
+        return replace(at, causal=bottom_right(d))
     if masks:
         pad = Input("pad", (d.b, d.s), "mask", boolean=True)
         at = replace(at, causal=Compare("le", d.s, d.t), padding=pad, mask=Input("M", (d.t, d.s), "mask"))
@@ -131,7 +133,11 @@ def claim_of(fault):
     return at, Claim("y", build(at).y, build(at, fault.edits).y), assumed
 
 
-@pytest.mark.parametrize("name", [one.name for one in faults()])
+#: rows of these keep no key: what code puts there, zero, is no value of the form, which is 0/0
+NO_VALUE = {"causal_hides_diagonal_rows_zero", "mask_inverted_rows_zero"}
+
+
+@pytest.mark.parametrize("name", [one.name for one in faults() if one.name not in NO_VALUE])
 def test_a_fault_is_refuted(name):
     _, claim, assumed = claim_of(find_fault(name))
     found = refute(claim, assumed)

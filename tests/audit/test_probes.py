@@ -38,7 +38,7 @@ def cause(code, words, case=0, sizes=None):
     return found.cause, found.figure
 
 
-TOKENS = "influence of each token"
+TOKENS = "influence of tokens"
 SIX = {"T": 6, "h": 3, "S": 6}
 
 
@@ -66,8 +66,8 @@ def test_later_tokens_show_a_causal_fault():
 
 
 def test_batch_mates_show():
-    assert "changes with its batch mates" in cause(implementation("softmax_over_batch"), "influence of each sample")[0]
-    assert not cause(WRONG["no scale"], "influence of each sample")[0]
+    assert "changes with its batch mates" in cause(implementation("softmax_over_batch"), "influence of samples")[0]
+    assert not cause(WRONG["no scale"], "influence of samples")[0]
 
 
 def test_only_the_last_row_right_says_that_the_causal_mask_is_missing():
@@ -147,7 +147,7 @@ def test_an_output_equal_at_every_position_is_seen():
     ],
 )
 def test_one_hot_weights_show_from_which_head_a_feature_comes(name, words):
-    said, figure = cause(WRONG[name], "head from which", sizes={"h": 3})
+    said, figure = cause(WRONG[name], "heads in the joined", sizes={"h": 3})
     assert words in said and figure
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.diagnose import Diagnosis
+from mha_sym.audit.explanation import Diagnosis
 from mha_sym.audit.faults import faults, find_fault
 from mha_sym.audit.steps import HIDDEN, STEP_NAMES, nine_steps
 from tests.audit import right

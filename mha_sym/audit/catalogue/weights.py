@@ -163,6 +163,26 @@ def _orders() -> tuple[Fault, ...]:
     )  # fmt: skip
 
 
+_SHARED = {
+    "kkv": ("queries", "W_K"), "qqv": ("keys", "W_Q"), "qvv": ("keys", "W_V"), "qkk": ("values", "W_K"),
+    "qkq": ("values", "W_Q"),
+}  # fmt: skip
+
+
+def _shared() -> tuple[Fault, ...]:
+    """One projection made with the weights of another."""
+    return tuple(
+        Fault(
+            name=f"{who}_projected_with_{whose.lower()}",
+            words=f"The {who} are projected with {whose}, the weights of another projection.",
+            symptom=f"W_{who[0].upper()} has no influence.", mend=f"{who[0]} = x_{who[0]} @ w_{who[0]}",
+            step=2, stage=who[0], edits={"before": _exchanged(order)},
+            ties={} if order in ("kkv", "qqv") else {"d_v": "d_k"}, family=_FAMILY,
+        )
+        for order, (who, whose) in _SHARED.items()
+    )  # fmt: skip
+
+
 def _packed(name: str, stored: str, read: str, words: str) -> Fault:
     return Fault(
         name=name, words=words, symptom="Shapes agree; head 0 of the queries may even be right.",
@@ -197,6 +217,7 @@ FAULTS: tuple[Fault, ...] = (
         for name, long in (("w_q", "query"), ("w_k", "key"), ("w_v", "value"), ("w_o", "output"))
     ),
     *_orders(),
+    *_shared(),
     _packed(
         "packed_per_head_taken_for_blocks", "three h k", "h three k",
         "Weights packed as blocks [Q; K; V] are read per head, [q1 k1 v1 q2 k2 v2 ...].",
