@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from mha_sym.errors import DataProblem
 
 #: the most bytes that the arrays of one dump may have together, and the most arrays
 LIMIT, MOST_ARRAYS = 2 * 1024**3, 256
+
+#: the most bytes of a file of settings
+MOST_SETTINGS = 1 << 20
 
 #: formats of safetensors, and those of NumPy that hold them
 _FORMATS = {
@@ -84,6 +88,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Stor
         shape, fortran, dtype = _header(stream, where)
         if dtype.hasobject:
             raise DataProblem("an array of Python objects is not read", where=where, expected="numbers or booleans")
+        if not dtype.itemsize:
+            raise DataProblem("an array of nothing is not read", where=where, expected="numbers or booleans")
         count = math.prod(shape)
         if stream.tell() + count * dtype.itemsize != info.file_size:
             raise DataProblem(
@@ -101,7 +107,7 @@ def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dt
         version = npy.read_magic(stream)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         return read(stream)
-    except ValueError as trouble:
+    except (ValueError, TypeError, SyntaxError, RecursionError, TokenError) as trouble:  # what a forged header leads to
         raise DataProblem(f"this is no array: {' '.join(str(trouble).split())}", where=where) from trouble
 
 
@@ -173,7 +179,26 @@ def read_config(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as stream:
-            return tomllib.load(stream)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as trouble:
-        said = trouble.strerror if isinstance(trouble, OSError) else trouble
-        raise DataProblem(f"{path} cannot be read: {said}", expected="a TOML file with settings of a dump") from trouble
+            text = stream.read(MOST_SETTINGS + 1)
+        if len(text) > MOST_SETTINGS:
+            raise ValueError(f"longer than {MOST_SETTINGS} bytes")
+        return _of_64_bits(tomllib.loads(text.decode()))
+    except OSError as trouble:
+        said = trouble.strerror
+    except RecursionError:
+        said = "values are nested too deeply"
+    except ValueError as trouble:  # no TOML, no UTF-8, or a number of thousands of digits
+        said = " ".join(str(trouble).split())
+    raise DataProblem(f"{path} cannot be read: {said}", expected="a TOML file with settings of a dump")
+
+
+def _of_64_bits(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same settings; TOML has whole numbers of 64 bits, which its reader does not mind."""
+    waiting: list[Any] = [settings]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, int) and not -(1 << 63) <= one < 1 << 63:
+            raise ValueError("a whole number has more than 64 bits")
+        if isinstance(one, dict | list):
+            waiting += one.values() if isinstance(one, dict) else one
+    return settings
