@@ -33,8 +33,8 @@ from mha_sym.render.vocabulary import DefinedRow, Vocabulary, names_in, vocabula
 SHOWN = 3
 #: with more definitions than this, each stands with the claim that needs it first
 DEFINITIONS = 30
-#: inputs of a counterexample with more numbers than this are left out
-NUMBERS = 16
+#: inputs of a counterexample with more numbers than this are left to the form that programs read
+NUMBERS = 120
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,9 @@ class ClaimPart:
 class ControlPart:
     """A false neighbour: what was done wrong, and where that shows.
 
-    ``place`` is the position by its letters, ``given`` the inputs that are not zero, if they are few; ``left`` and
-    ``right`` are exact, or begin with ``≈`` and are rounded from enclosures.
+    ``place`` is the position by its letters, ``given`` the inputs that are not zero, ``zeros`` whether there are
+    others, ``unshown`` how many numbers are too many to be shown; ``left`` and ``right`` are exact, or begin with ``≈``
+    and are rounded from enclosures.
     """
 
     name: str
@@ -104,6 +105,8 @@ class ControlPart:
     right: str
     given: Mapping[str, Any]
     permutations: Mapping[str, tuple[int, ...]]
+    zeros: bool = False
+    unshown: int = 0
 
 
 @dataclass(frozen=True)
@@ -290,12 +293,13 @@ def _control(outcome: Outcome) -> ControlPart:
     if left == right:
         left, right = found.left, found.right
     used = {one.name for side in (claim.left, claim.right) for one in inputs(side)}
-    given = {name: values for name, values in found.inputs.items() if name in used and np.any(np.asarray(values))}
-    few = sum(np.asarray(values).size for values in given.values()) <= NUMBERS
+    drawn = {name: values for name, values in found.inputs.items() if name in used}
+    given = {name: values for name, values in drawn.items() if np.any(np.asarray(values))}
+    many = sum(np.asarray(values).size for values in given.values())
     place = {FAMILIES.get(_letter(name), (_letter(name),))[0]: n for name, n in found.index.items()}
     return ControlPart(
-        claim.name, claim.words, outcome.verdict, found.sizes, place, left, right, given if few else {},
-        found.permutations,
+        claim.name, claim.words, outcome.verdict, found.sizes, place, left, right, given if many <= NUMBERS else {},
+        found.permutations, len(given) < len(drawn) and many <= NUMBERS, many if many > NUMBERS else 0,
     )  # fmt: skip
 
 

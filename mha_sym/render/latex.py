@@ -1,8 +1,8 @@
 r"""A derivation as a LaTeX article that needs nothing beyond the packages of a small TeX installation.
 
-Defines `latex_document`, and its parts `latex_body` and `latex_frame`.  The preamble defines a few commands (``\step``,
-``\sign``, ``\control``, ...), so that the body can be read and edited; formulas are broken by TeX at the places that
-are marked with ``\cut``.
+Defines `latex_document`, and its parts `latex_body` and `latex_frame`.  A claim is a line among the stages and a lemma
+with its proof.  The preamble defines a few commands (``\step``, ``\sign``, ``\control``, ...), so that the body can be
+read and edited; formulas are broken by TeX at the places that are marked with ``\cut``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \IfFileExists{hyperref.sty}{\usepackage[hidelinks,bookmarks=false]{hyperref}}{}
 \providecommand{\hypertarget}[2]{#2}\providecommand{\hyperlink}[2]{#2}\providecommand{\hypersetup}[1]{}
 \newtheorem*{theorem}{Theorem}
+% lemmas are counted anew in each derivation of a book
+\newcounter{derivation}\newtheorem{lemma}{Lemma}
+\def\theHlemma{\arabic{derivation}.\arabic{lemma}}
+\newcommand{\derivation}{\stepcounter{derivation}\setcounter{lemma}{0}}
 \definecolor{faint}{gray}{0.40}
 \definecolor{alarm}{rgb}{0.75,0,0}
 \definecolor{new}{rgb}{0.60,0.20,0}
@@ -49,6 +53,8 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \newcommand{\formula}[1]{\raggedright\hangindent=2em\hangafter=1\lineskiplimit=2pt\lineskip=4pt
   \binoppenalty=10000\relpenalty=10000$\displaystyle #1$}
 % \statement{formula}{for which positions}; \start{formula}: the left side;
+% \opening: a left side beside the word Proof
+\newcommand{\opening}[1]{\hspace*{3mm}\parbox[t]{138mm}{\formula{#1}}\par\nopagebreak}
 % \step{number}{formula}{reason}: what it equals, and why; \widestep: the same with the reason below
 \newcommand{\statement}[2]{\par\leavevmode\hspace*{9mm}\parbox[t]{113mm}{\formula{#1}}%
   \parbox[t]{43mm}{\raggedright\footnotesize #2}\par}
@@ -57,6 +63,8 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
   \formula{{}=#2}}\hspace{3mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par\vspace{1pt}}
 \newcommand{\widestep}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{156mm}{%
   \formula{{}=#2}}\par\nopagebreak\leavevmode\hspace*{122mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par}
+% \done: the end of a proof, beside its last line
+\newcommand{\done}{\hspace*{\fill}\qedhere}
 % \stage{number}{formula}{why}: a claim in one line
 \newcommand{\stage}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{92mm}{%
   \formula{#2}}\hspace{3mm}\parbox[t]{61mm}{\raggedright\footnotesize #3}\par\vspace{2pt}}
@@ -99,17 +107,19 @@ class _Writer:
 
     def lines(self) -> Iterator[str]:
         found = self.found
-        yield rf"{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
+        yield rf"\derivation{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
         alarm = "" if found.verdict is Verdict.PROVED else r"\color{alarm}\bfseries "
-        yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(sentences.verdict(found))}\par}}"
+        yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(_lemmas(sentences.verdict(found)))}\par}}"
         yield rf"\begin{{theorem}}{latex_prose(found.words)}\end{{theorem}}"
         yield from [rf"{{\small Source: {latex_words(sentences.ended(found.source))}\par}}"] if found.source else []
         yield from _section("Assumptions", _items(self._assumptions()))
         yield from _section("Notation", self._signs(found.vocabulary))
         if found.claims:
             yield from _section("Stage by stage", map(self._stage, found.claims))
-        for claim in found.claims:
-            yield from self._claim(claim)
+        if found.vocabulary.defined:
+            yield from _section("Definitions", map(self._definition, found.vocabulary.defined))
+        if found.claims:
+            yield from _section("Entry by entry", (line for claim in found.claims for line in self._claim(claim)))
         if found.controls:
             shown = [latex_prose(sentences.controls(found)), *map(_control, found.controls)]
             yield from _section("What is false", shown)
@@ -129,8 +139,6 @@ class _Writer:
             yield _command("sign", row.sign, row.range or r"\text{one number}", _pieces(row.meaning) + values)
         names = [f"{_pieces(one)}." for one in naming(self.found, self.notation)]
         yield from _items(names) if names else []
-        yield from [r"\par\vspace{4pt}"] if words.defined else []
-        yield from map(self._definition, words.defined)
         if any(claim.defined for claim in self.found.claims):
             yield rf"\par {sentences.DEFINED_BELOW}"
 
@@ -139,7 +147,7 @@ class _Writer:
         return _command(_wide("defined", formula), formula, latex_prose(defined.words))
 
     def _checks(self) -> Iterator[str]:
-        yield from map(latex_prose, sentences.checks(self.found, laws=False))
+        yield from (latex_prose(_lemmas(one)) for one in sentences.checks(self.found, laws=False))
         if self.found.laws:
             cards = [CARDS[name] for name in self.found.laws]
             laws = ", ".join(f"{one.reason} (${one.law}$)" for one in cards)
@@ -150,42 +158,52 @@ class _Writer:
     def _stage(self, claim: ClaimPart) -> str:
         """A claim in one line: what equals what, and why."""
         number = self._link(claim.number, str(claim.number))
-        why = "; ".join(map(latex_prose, sentences.reasons(claim, self.found.claims)))
-        return _command("stage", number, self._broken(stage(claim, self.notation)), why)
+        why = "; ".join(map(self._because, sentences.reasons(claim, self.found.claims)))
+        words = rf"{latex_prose(claim.words)}\\" if claim.words else ""
+        line = self._broken(stage(claim, self.notation))
+        return _command("stage", number, line, rf"{words}{{\color{{faint}}{why}}}")
 
     def _link(self, number: int, text: str) -> str:
         return rf"\hyperlink{{claim.{self.prefix}{number}}}{{{text}}}"
 
+    def _because(self, reason: str) -> str:
+        """A reason; the lemma in it is linked."""
+        return re.sub(r"lemma (\d+)", lambda one: self._link(int(one[1]), one[0]), latex_prose(_lemmas(reason)))
+
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
-        words = f" {latex_prose(claim.words)}" if claim.words else ""
-        title = rf"Claim {claim.number}, \name{{{_name(claim.name)}}}."
-        yield rf"\subsubsection*{{\hypertarget{{claim.{self.prefix}{claim.number}}}{{}}{title}{words}}}"
-        if claim.verdict is not Verdict.PROVED:
-            yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.undecided(claim))}\par}}"
+        """The lemma, with its proof if there is one."""
+        words = latex_prose(claim.words) if claim.words else ""
+        target = rf"\hypertarget{{claim.{self.prefix}{claim.number}}}{{}}"
+        yield rf"\begin{{lemma}}[\name{{{_name(claim.name)}}}]{target}{words}"
         statement = self._broken(self.notation.equation(claim.left, claim.right))
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
-        yield _command("statement", statement, where)
+        yield from (_command("statement", statement, where), r"\end{lemma}")
+        if claim.verdict is not Verdict.PROVED:
+            yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.undecided(claim))}\par}}"
         yield from map(self._definition, claim.defined)
-        if claim.moves:
-            yield sentences.SAME_ENTRY
-            for move in claim.moves:
-                sizes = ", ".join(map(self._plain, move.sizes))
-                yield _command("sign", rf"\text{{{move.words}}}", f"({sizes})", f"${self._at(move.at)}$")
+        if claim.proofs:
+            *lines, last = self._lines(claim)
+            lines[0] = re.sub(r"^\\start\b", r"\\opening", lines[0])
+            yield from (r"\begin{proof}", *lines, rf"{last.removesuffix('}')}\done}}", r"\end{proof}")
+
+    def _lines(self, claim: ClaimPart) -> Iterator[str]:
+        """What stands in a proof; the last line is a command."""
+        for condition in claim.conditions:
+            term = self._plain(condition.term)
+            yield rf"Used: ${term} > 0$, since {sentences.positive_because(condition)}.\par"
+        yield from [rf"{sentences.alike(claim)}\par"] if claim.alike else []
+        yield from [sentences.SAME_ENTRY] if claim.moves else []
+        for move in claim.moves:
+            sizes = ", ".join(map(self._plain, move.sizes))
+            yield _command("sign", rf"\text{{{move.words}}}", f"({sizes})", f"${self._at(move.at)}$")
         for n, proof in enumerate(claim.proofs if not claim.moves else ()):
             yield from [rf"\par Part {n + 1} of {len(claim.proofs)}."] if len(claim.proofs) > 1 else []
             yield from self._proof(proof)
-        if claim.alike:
-            yield rf"\par {sentences.alike(claim)}"
-        for condition in claim.conditions:
-            term = self._plain(condition.term)
-            yield rf"\par Used: ${term} > 0$, since {sentences.positive_because(condition)}."
 
     def _proof(self, proof: Proof) -> Iterator[str]:
         yield _command("start", self._formula(proof.steps[0].term))
         for n, one in enumerate(proof.steps[1:], 1):
-            reason = latex_prose(sentences.because(one, self.found.claims))
-            if one.rule == "lemma":
-                reason = re.sub(r"claim (\d+)", lambda found: self._link(int(found[1]), found[0]), reason)
+            reason = self._because(sentences.because(one, self.found.claims))
             formula = self._formula(one.term, one.changed)
             yield _command(_wide("step", formula), str(n), formula, reason)
 
@@ -203,6 +221,11 @@ class _Writer:
     def _broken(self, text: str) -> str:
         """The formula, with places to break it if it may need any."""
         return MARK.sub(lambda found: _cut(level_of(found[0])), text) if latex_width(text) > NARROW else plain(text)
+
+
+def _lemmas(text: str) -> str:
+    """A sentence about claims, which are lemmas here."""
+    return re.sub(r"\bclaim", "lemma", text)
 
 
 def _cut(level: int) -> str:

@@ -15,6 +15,7 @@ from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.latex_width import latex_width
+from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
 from mha_sym.render.scripts import Latex
 from mha_sym.render.signs import Words, naming, sign_rows
@@ -52,6 +53,10 @@ class _Writer:
         yield from ("", f"Source: {markdown_words(sentences.ended(found.source))}") if found.source else ()
         yield from ("", "## Assumptions", "", *self._assumptions())
         yield from ("", "## Notation", "", *self._signs(found.vocabulary))
+        if found.claims:
+            yield from ("", "## Stage by stage", "", *_table(["", "what equals what", "why"], self._stages()))
+        if found.vocabulary.defined:
+            yield from ("", "## Definitions", *self._definitions(found.vocabulary.defined))
         for claim in found.claims:
             yield from ("", *self._claim(claim))
         if found.controls:
@@ -74,7 +79,6 @@ class _Writer:
         yield from _table(["sign", "range or shape", "meaning"], table)
         names = [f"- {_pieces(one)}." for one in naming(self.found, self.notation)]
         yield from ["", *names] if names else []
-        yield from self._definitions(words.defined)
         if any(claim.defined for claim in self.found.claims):
             yield from ("", sentences.DEFINED_BELOW)
 
@@ -96,6 +100,13 @@ class _Writer:
             yield f"- Laws used, besides definitions and claims: {laws}."
 
     # ------------------------------------------------------------ claims
+
+    def _stages(self) -> Iterator[Sequence[str]]:
+        """A row a claim: its number, the line in matrices where that can be done, its words and the reasons."""
+        for claim in self.found.claims:
+            why = "; ".join(map(_prose, sentences.reasons(claim, self.found.claims)))
+            parts = [_prose(claim.words)] * bool(claim.words) + [f"*{why}*"] * bool(why)
+            yield str(claim.number), _inline(plain(stage(claim, self.notation))), " ".join(parts)
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         yield f"## Claim {claim.number}, {markdown_words(claim.name)}"

@@ -26,7 +26,7 @@ def verdict(found: Derivation) -> str:
         known = ", ".join(f"claim {one.number} ({one.name}) is {one.verdict.value}" for one in found.claims)
         return f"NOT PROVED: {known or 'it claims nothing'}."
     where = "for all sizes" if found.scope == "all sizes" else found.scope
-    refuted = f"; {found.refuted} of {len(found.controls)} false neighbours refuted" if found.controls else ""
+    refuted = f"; {found.refuted} of {len(found.controls)} false statements close by refuted" if found.controls else ""
     return f"Proved {where}{refuted}."
 
 
@@ -91,20 +91,24 @@ def controls(found: Derivation) -> str:
     count = len(found.controls)
     rounded = any("≈" in one.left + one.right for one in found.controls)
     return (
-        f"{count} statement{'s' * (count != 1)} close to the claims, and false: at these sizes and numbers the two "
-        f"sides differ.{' Values after ≈ are rounded; that they differ is certain.' * rounded}"
+        f"{count} statement{'s' * (count != 1)} close to the claims, and false: at these sizes and numbers their sides "
+        f"differ.{' Values after ≈ are rounded; that they differ is certain.' * rounded}"
     )
 
 
 def witness(control: ControlPart) -> str:
-    """Where a control fails, and both values there."""
+    """Both values of a control where it fails, and with which inputs."""
     if control.verdict is not Verdict.REFUTED:
         return f"{control.verdict.value}, not refuted"
     where = numbers(in_order(control.sizes)) or "the given sizes"
     place = f", entry {numbers(control.place)}" if control.place else ""
     inputs = [f"{name} = {nested(values)}" for name, values in control.given.items()]
     inputs += [f"{name} = {nested(images)}" for name, images in control.permutations.items()]
-    text = f"left {control.left}, right {control.right} at {where}{place}"
+    if control.zeros:
+        inputs.append("every other input 0" if control.given else "every input 0")
+    if control.unshown:
+        inputs.append(f"{control.unshown} more numbers, which the JSON form has")
+    text = f"one side is {control.left}, the other {control.right} at {where}{place}"
     return text + (f", with {', '.join(inputs)}" if inputs else "")
 
 

@@ -128,7 +128,7 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     if (again := next((one for one in symbols if one.number), None)) is not None:
         first, other = note.name(replace(again, number=0)), note.name(again)
         sign = "Numbers" if again.numbered else "Primes"
-        yield _told("", f"{sign} tell tensors of one name apart: ", first, " and ", other, " have a definition each")
+        yield _told("", f"{sign} tell tensors of one name apart: ", first, " and ", other, " are defined each in a line of its own")
     if any(one.heads and not one.label for one in symbols):
         yield _told("", "What stands before a semicolon in brackets says which tensor of a family is meant")
 

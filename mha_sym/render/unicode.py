@@ -52,8 +52,11 @@ class _Writer:
         yield from ("", *_heading("Notation"), *self._signs(found.vocabulary))
         if not detail:
             yield from ("", *_heading("Stage by stage"))
-        for claim in found.claims:
-            yield from ("", *self._claim(claim)) if detail else self._stage(claim)
+            yield from (line for claim in found.claims for line in self._stage(claim))
+        if found.vocabulary.defined:
+            yield from ("", *_heading("Definitions"), *self._definitions(found.vocabulary.defined))
+        for claim in found.claims if detail else ():
+            yield from ("", *self._claim(claim))
         if found.controls:
             yield from ("", *_heading("What is false"), *self._controls())
         yield from ("", *_heading("What was checked"))
@@ -75,13 +78,10 @@ class _Writer:
         yield from [""] if names else []
         for name in names:
             yield from _item(f"{name}.")
-        yield from self._definitions(words.defined)
         if any(claim.defined for claim in self.found.claims):
             yield from ("", *_wrap(sentences.DEFINED_BELOW, "  ", "  "))
 
     def _definitions(self, defined: Sequence[DefinedRow]) -> Iterator[str]:
-        if defined:
-            yield ""
         width = max((len(self._plain(one.entry)) for one in defined), default=0)
         for one in defined:
             yield from self._definition(one, min(width, LEFT))
@@ -122,6 +122,8 @@ class _Writer:
         *statement, last = rows(self.notation.equation(claim.left, claim.right), WIDTH - 4)
         yield from (f"  {'  ' * bool(n)}{row}" for n, row in enumerate(statement))
         yield from self._end(f"  {'  ' * bool(statement)}{last}", claim)
+        yield from self._matrices(claim)
+        yield from [""] if claim.defined else []
         yield from self._definitions(claim.defined)
         for n, proof in enumerate(claim.proofs if not claim.moves else ()):
             if len(claim.proofs) > 1:
@@ -135,6 +137,13 @@ class _Writer:
         yield from [""] if claim.conditions else []
         for condition in claim.conditions:
             yield f"  Used: {self._plain(condition.term)} > 0, since {sentences.positive_because(condition)}."
+
+    def _matrices(self, claim: ClaimPart) -> Iterator[str]:
+        """The same at the height of matrices, if that can be written."""
+        text = stage(claim, self.notation)
+        if text != self.notation.equation(claim.left, claim.right):
+            first, *more = rows(text, WIDTH - 15)
+            yield from (f"  in matrices: {first}", *(" " * 17 + row for row in more))
 
     def _end(self, line: str, claim: ClaimPart) -> Iterator[str]:
         """The end of a statement, with the positions for which it is made."""

@@ -21,8 +21,9 @@ from mha_sym.library import theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Report, Theorem
 from mha_sym.render import pdf as pdf_module
-from mha_sym.render.derivation import derivation
+from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import derive
+from mha_sym.render.latex import latex_document
 from mha_sym.render.latex_fragment import latex_fragment
 
 X = Input("X", (axis("t", "T"),))
@@ -171,3 +172,20 @@ def test_without_a_tex_engine(
 def test_controls_are_counted_in_every_form() -> None:
     theorem = Theorem("t", "T", "W", (Claim("n", X + X, X * 2),), (Control("c", X + X, X * 3, "Three."),))
     assert all("Three." in derive(prove(theorem, recheck=False), form) for form in ("unicode", "json", "html", "latex"))
+
+
+def test_in_latex_every_claim_is_a_lemma_with_its_proof(shown: Derivation) -> None:
+    text = latex_document(shown)
+    lemmas = re.findall(r"\\begin\{lemma\}.*?\\end\{lemma\}\n(.*?)(?=\\begin\{lemma\}|\\subsection)", text, re.DOTALL)
+    assert len(lemmas) == len(shown.claims)
+    for proof in lemmas:
+        assert proof.count(r"\begin{proof}") == proof.count(r"\done}") == proof.count(r"\end{proof}") == 1
+    linked = set(re.findall(r"\\hyperlink\{(claim\.\d+)\}", text))
+    assert linked <= set(re.findall(r"\\hypertarget\{(claim\.\d+)\}", text))
+
+
+def test_what_is_not_proved_is_a_lemma_without_a_proof() -> None:
+    text = latex_document(derivation(prove(WRONG, recheck=False)))
+    assert text.count(r"\begin{lemma}") == 1
+    assert r"\begin{proof}" not in text
+    assert "NOT PROVED: lemma 1 (thrice) is refuted" in text
