@@ -16,7 +16,7 @@ from mha_sym.export.coq_statement import Statement, forall, preamble, statement,
 from mha_sym.export.coq_terms import NotExported
 from mha_sym.library import proofs_directory
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step
-from mha_sym.proof.rules import Context, Lemma
+from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import Entry, Term, Var
 from mha_sym.proof.theorem import Report, Theorem, Verdict
 
@@ -103,11 +103,11 @@ def _passed(proofs: tuple[_Proof, ...]) -> Iterator[Term]:
 def _proofs(report: Report) -> Iterator[_Proof]:
     """The certificates in order; each goal is a lemma for those after it."""
     for outcome in report.claims:
-        lemmas: dict[str, Lemma] = dict(outcome.context.lemmas)
+        lemmas = dict(outcome.context.lemmas)
         for certificate in outcome.certificates:
             goal = certificate.goal
             yield _replayed(outcome.claim.words, certificate, replace(outcome.context, lemmas=lemmas))
-            lemmas = {**lemmas, goal.name: Lemma(goal.variables, goal.left, goal.right)}
+            lemmas = {**lemmas, goal.name: goal}
 
 
 def _replayed(words: str, certificate: Certificate, context: Context) -> _Proof:

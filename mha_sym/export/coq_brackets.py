@@ -5,15 +5,13 @@ One function a rule, of the rule's name.  Nothing here decides whether a step is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mha_sym.export.coq_place import Place, descent, fronted, moved, shaped
 from mha_sym.export.coq_positive import positive
 from mha_sym.export.coq_shapes import branches, hole, holes, plain, tactic
 from mha_sym.export.coq_sums import EXP
 from mha_sym.export.coq_terms import NotExported
 from mha_sym.proof.rules import product
-from mha_sym.proof.terms import Add, Apply, Cmp, Entry, Inj, Join, Mul, Num, Perm, Term, children, domain_key, index_key
+from mha_sym.proof.terms import Add, Apply, Cmp, Entry, Inj, Join, Mul, Num, Perm, Term, children, equal
 
 # ---------------------------------------------------------------- exponentials and inverses
 
@@ -76,77 +74,50 @@ def bracket(name: str) -> Entry:
     return Entry(f"!{name}", ())
 
 
-def idempotent(at: Place) -> str:
-    """``[P] [P] = [P]``."""
-    positions = at.args["first"], at.args["second"]
-    args = [bracket("p_") if n in positions else hole(f"x{n}") for n in range(len(children(at.old)))]
-    front, rest = fronted(at, args, positions)
-    kept = [h for h in args if h.name != "!p_"]
-    proof = moved(at.writer, Mul(tuple(args)), front, f"exact: (idempotent p_ {plain(kept)})")
-    binders = f"(p_ : bool) {at.writer.scalars(*kept)}".strip()
-    return shaped(at, "idempotent", Mul(tuple(args)), binders, proof, product([bracket("p_"), *rest]))
-
-
 def _where_one(at: Place, end: str) -> str:
-    writer, place, (inner, *below) = at.writer, at.args["bracket"], at.args["where"]
-    args = [bracket("p_") if n == place else hole(f"x{n}") for n in range(len(children(at.old)))]
+    """A factor may be replaced by what it is where some brackets among the other factors are 1."""
+    writer, places, (inner, *below) = at.writer, at.args["brackets"], at.args["where"]
+    called = dict(zip(places, ("p_", "q_"), strict=False))
+    args = [bracket(called[n]) if n in called else hole(f"x{n}") for n in range(len(children(at.old)))]
     changed = [hole("y_") if n == inner else a for n, a in enumerate(args)]
-    front, rest = fronted(at, args, (place, inner))
-    back, _ = fronted(at, changed, (place, inner))
+    front, rest = fronted(at, args, (*places, inner))
+    back, _ = fronted(at, changed, (*places, inner))
     kept = [r for r in rest if isinstance(r, Entry)]
-    close = f"apply: (etrans (guard {plain(kept)} E0)); {writer.same(back, Mul(tuple(changed)))}"
+    law = "guard" if len(places) == 1 else "guard_by_two"
+    close = f"apply: (etrans ({law} {plain(kept)} E0)); {writer.same(back, Mul(tuple(changed)))}"
     proof = f"move=> E0; {moved(writer, Mul(tuple(args)), front, close)}"
-    scalars = writer.scalars(*(a for a in args if a.name != "!p_"), hole("y_"))
+    binders = f"({' '.join(called.values())} : bool) "
+    binders += writer.scalars(*(a for a in args if a.name[0] == "?"), hole("y_"))
     statement = writer.equation(Mul(tuple(args)), Mul(tuple(changed)))
-    name = writer.shape("guard", f"(p_ : bool) {scalars}", (f"(p_ -> x{inner} = y_)",), statement, proof)
+    given = f"({' -> '.join(called.values())} -> x{inner} = y_)"
+    name = writer.shape("guard", binders, (given,), statement, proof)
     down = descent(writer, children(at.old)[inner], below)
-    return tactic(f"apply: {name} => holds", down, end)
+    truths, holds = _holds(at)
+    return tactic(f"apply: {name} => {truths}", down, f"exact: ({end} {holds})")
+
+
+def _holds(at: Place) -> tuple[str, str]:
+    """The names of what is known where the brackets are 1, and the proof that what they say together is true."""
+    known = [children(at.old)[n] for n in at.args["brackets"]]
+    match known:
+        case [_]:
+            return "holds", "holds"
+        case [Cmp("le", low, middle, offset), Cmp("le", _, high, more)] if offset >= 0 and more >= 0:
+            ends = " ".join(at.writer.printer.place(i) for i in (low, middle, high))
+            return "holds more", f"(@ordered {ends} {offset} {more} holds more)"
+    raise NotExported(
+        "chained brackets with negative offsets, or of more than two, are not exported", where="export to Coq"
+    )
 
 
 def guard(at: Place) -> str:
-    """``[P] f([P]) = [P] f(1)``."""
-    return _where_one(at, "exact: (guarded _ holds)")
+    """``[P] f([P]) = [P] f(1)``, or two brackets of order and what follows from them."""
+    return _where_one(at, "guarded _")
 
 
 def spread(at: Place) -> str:
     """``[P] f(a) = [P] f([P] a)``."""
-    return _where_one(at, "exact: (spread _ holds)")
-
-
-def _chained(at: Place, positions: Sequence[int], implied: Cmp, back: bool) -> str:
-    writer, count = at.writer, len(children(at.old))
-    called = dict(zip(positions, ("p_", "q_", "t_"), strict=False))
-    args = [bracket(called[n]) if n in called else hole(f"x{n}") for n in range(count)]
-    front, rest = fronted(at, args, positions)
-    kept = [h for h in args if h.name[0] == "?"]
-    law = f"implied {plain(kept)} E0"
-    law = f"exact: (esym ({law}))" if back else f"exact: ({law})"
-    proof = f"move=> E0; {moved(writer, Mul(tuple(args)), front, law)}"
-    made = product([bracket("p_"), bracket("q_"), *([] if back else [bracket("t_")]), *rest])
-    binders = f"(p_ q_ t_ : bool) {writer.scalars(*kept)}".strip()
-    name = writer.shape("chain", binders, ("(p_ -> q_ -> t_)",), writer.equation(Mul(tuple(args)), made), proof)
-    first, second = (children(at.old)[n] for n in positions[:2])
-    assert isinstance(first, Cmp) and isinstance(second, Cmp)
-    if first.offset < 0 or second.offset < 0:
-        raise NotExported("chained brackets with negative offsets are not exported", where="export to Coq")
-    ends = [writer.printer.place(i) for i in (first.left, first.right, second.right)]
-    return f"apply: {name}; exact: (@ordered {' '.join(ends)} {first.offset} {second.offset})"
-
-
-def chain(at: Place) -> str:
-    """``[a <= b] [b <= c]`` takes ``[a <= c]`` along."""
-    positions = at.args["first"], at.args["second"]
-    (implied,) = (a for n, a in enumerate(children(at.new)) if n == 2)
-    assert isinstance(implied, Cmp)
-    return _chained(at, positions, implied, False)
-
-
-def unchain(at: Place) -> str:
-    """``[a <= b] [b <= c] [a <= c]`` drops the last."""
-    positions = at.args["first"], at.args["second"], at.args["third"]
-    implied = children(at.old)[positions[2]]
-    assert isinstance(implied, Cmp)
-    return _chained(at, positions, implied, True)
+    return _where_one(at, "spread _")
 
 
 def compare(at: Place) -> str:
@@ -157,7 +128,7 @@ def compare(at: Place) -> str:
                 return _apart(at.old.left, at.old.right)
             return "exact: compare_false"
         case Cmp(_, left, right, _), Num():
-            same = index_key(left) == index_key(right)
+            same = equal(left, right)
             return "apply: compare_true; by rewrite ?leqnn ?leq_addl ?eqxx" if same else "exact: compare_true"
         case Cmp(_, Join(_, left), Join(), _), _ if len(left) == 2:
             return "exact: compare_pair"
@@ -169,6 +140,6 @@ def compare(at: Place) -> str:
 
 
 def _apart(left: Inj, right: Inj) -> str:
-    if len(left.domain.blocks) != 2 or domain_key(left.domain) != domain_key(right.domain):
+    if len(left.domain.blocks) != 2 or not equal(left.domain, right.domain):
         raise NotExported("brackets between more than two blocks are not exported", where="export to Coq")
     return "exact: compare_apart" if left.number < right.number else "exact: compare_apart_back"

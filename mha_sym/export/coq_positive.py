@@ -114,7 +114,7 @@ def _counted(writer: Writer, size: Term) -> str:
 
 def _row(writer: Writer, context: Context, term: Bind, given: Given) -> str:
     """A sum of brackets times positive factors with a bracket that is 1 somewhere."""
-    args = flat_args(term.body) if isinstance(term.body, Mul) else (term.body,)
+    args = flat_args(term.body, Mul)
     brackets = [a for a in args if is_bracket(a, context)]
     others = [a for a in args if not is_bracket(a, context)]
     known = _known(writer, context, sum_over(term.var, product(brackets)), given)

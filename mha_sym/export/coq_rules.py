@@ -24,8 +24,8 @@ SCRIPTS: dict[str, Callable[[Place], str]] = {
         coq_sums.collect, coq_sums.pull, coq_sums.factor, coq_sums.exchange, coq_sums.sum_of_sum,
         coq_sums.constant_sum, coq_sums.split_sum, coq_sums.enumerate_sum, coq_sums.delta, coq_sums.reindex,
         coq_brackets.exp_of_sum, coq_brackets.exp_product, coq_brackets.inverse_of_exp,
-        coq_brackets.inverse_of_product, coq_brackets.cancel, coq_brackets.idempotent, coq_brackets.guard,
-        coq_brackets.spread, coq_brackets.chain, coq_brackets.unchain, coq_brackets.compare,
+        coq_brackets.inverse_of_product, coq_brackets.cancel, coq_brackets.guard, coq_brackets.spread,
+        coq_brackets.compare,
     )
 }  # fmt: skip
 

@@ -147,7 +147,7 @@ def collect(at: Place) -> str:
 
 def _number(term: Term) -> Num:
     """The rational factor of an addend."""
-    args = flat_args(term) if isinstance(term, Mul) else (term,)
+    args = flat_args(term, Mul)
     return Num(prod((a.value for a in args if isinstance(a, Num)), start=Fraction(1)))
 
 

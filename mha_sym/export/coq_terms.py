@@ -38,12 +38,12 @@ from mha_sym.proof.terms import (
 
 #: words that a name in an exported file must not be: Coq's own, and what the proof scripts say
 _WORDS = """
-    as at cofix else end exists exists2 fix for forall fun if in is let match mod Prop return Set SProp then Type using
-    where with by of have suff suffices without pose set move apply exact case elim rewrite split first congr cbv beta
-    reflexivity Lemma Proof Qed Definition Theorem Variable Hypothesis Section End Statement Print Assumptions R exp
-    isT erefl esym etrans seq nat bool Ordinal Posz Negz lshift rshift nth map val GRing Num Order known holds row E0 n0
-    exp_add exp_positive size_roots size_roots0 natrM natrD natrX invr0 invrK ltr01 leq0n leqnn leq_addl eqxx andTb
-    lt0r_neq0 f_equal2 realFieldType inE all is_true negb addn muln expn
+    as at cofix else end exists exists2 fix for forall fun if in is let match mod Prop return Set SProp then Type
+    using where with by of have suff suffices without pose set move apply exact case elim rewrite split first congr
+    cbv beta reflexivity Lemma Proof Qed Definition Theorem Variable Hypothesis Section End Statement Print
+    Assumptions R exp isT erefl esym etrans seq nat bool Ordinal Posz Negz lshift rshift nth map val GRing Num Order
+    known holds more row E0 n0 exp_add exp_positive size_roots size_roots0 natrM natrD natrX invr0 invrK ltr01 leq0n
+    leqnn leq_addl eqxx andTb lt0r_neq0 f_equal2 realFieldType inE all is_true negb addn muln expn
 """
 TAKEN = frozenset(_WORDS.split())
 #: what the variables of the lemmas about shapes are called; a size of such a name would be hidden by them
@@ -209,6 +209,12 @@ class Printer:
 
     def index(self, index: Index, domain: Domain | None) -> str:
         """A position in a domain, which only a fixed position needs."""
+        own = _domain_of(index)
+        if domain is not None and own is not None and self.count(own) != self.count(domain):
+            raise NotExported(
+                "raw reshapes between unequal shapes are not exported to Coq", where="export to Coq",
+                got=f"a position of {self.count(own)} read as one of {self.count(domain)}",
+            )  # fmt: skip
         match index:
             case Var(name, _):
                 return self.var(name)
@@ -230,8 +236,7 @@ class Printer:
             case Perm(name, inverse, inner):
                 return f"({self.bijection(name, inverse)} {self.index(inner, domain)})"
         raise NotExported(
-            f"a position that the Coq export does not know: {type(index).__name__}", where="export to Coq",
-            hint="raw reshapes between unequal shapes are not exported",
+            f"a position that the Coq export does not know: {type(index).__name__}", where="export to Coq"
         )  # fmt: skip
 
     def _injected(self, text: str, whole: Domain, number: int) -> str:
@@ -331,6 +336,18 @@ def rational(value: Fraction) -> str:
     over = str(above) if above < 2 else f"{numeral(above)}%:R"
     text = f"(- {over})" if value < 0 else over
     return text if value.denominator == 1 else f"({text} / {numeral(value.denominator)}%:R)"
+
+
+def _domain_of(index: Index) -> Domain | None:
+    """The domain that a position belongs to by itself; None for a fixed one."""
+    match index:
+        case Var(_, domain) | Join(domain, _) | Inj(_, domain, _):
+            return domain
+        case Part(_, domain, number):
+            return domain.factors[number]
+        case Perm(_, _, inner):
+            return _domain_of(inner)
+    return None
 
 
 def _below(domain: Domain, number: int) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mha_sym.proof.rules import RULES, Context, Lemma
-from mha_sym.proof.scope import Scope, check_domain, check_term, need, scope_at, scope_of
-from mha_sym.proof.terms import Term, TermError, Var, at_path, equal, put_path
+from mha_sym.proof.rules import RULES, Context
+from mha_sym.proof.rules import Goal as Goal
+from mha_sym.proof.scope import Scope, check_domain, check_term, need, scope_of
+from mha_sym.proof.terms import Term, TermError, at_path, equal, put_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +26,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Goal:
-    """``left = right`` for all positions of the variables."""
-
-    name: str
-    variables: tuple[Var, ...]
-    left: Term
-    right: Term
-
-
-@dataclass(frozen=True)
 class Certificate:
     """A goal and the steps that bring each of its sides to a common term."""
 
     goal: Goal
     left: tuple[Step, ...]
     right: tuple[Step, ...]
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """All steps, those of the left side first."""
-        return self.left + self.right
 
 
 class Rejected(Exception):
@@ -58,13 +44,10 @@ def apply_step(term: Term, step: Step, context: Context) -> Term:
     Raises:
         Rejected: if the rule is unknown or does not apply there.
     """
-    if step.rule not in RULES:
-        raise Rejected(f"no rule {step.rule!r}")
     try:
-        new = RULES[step.rule](at_path(term, step.path), context, **step.args)
-    except (TermError, TypeError, ValueError, IndexError, KeyError) as fault:
+        return put_path(term, step.path, RULES[step.rule](at_path(term, step.path), context, **step.args))
+    except (TermError, TypeError, ValueError, LookupError) as fault:
         raise Rejected(f"{step.rule} at {step.path}: {fault}") from fault
-    return put_path(term, step.path, new)
 
 
 def replay(term: Term, steps: Iterable[Step], context: Context, scope: Scope) -> Term:
@@ -72,11 +55,11 @@ def replay(term: Term, steps: Iterable[Step], context: Context, scope: Scope) ->
     for step in steps:
         term = apply_step(term, step, context)
         if step.rule == "lemma":  # the only rule that may bring positions along
-            check_term(at_path(term, step.path), scope_at(term, step.path, scope), context.bijections)
+            check_term(term, scope, context.bijections)
     return term
 
 
-def check(certificate: Certificate, context: Context) -> Lemma:
+def check(certificate: Certificate, context: Context) -> Goal:
     """The equation as a lemma, if the certificate proves it.
 
     Raises:
@@ -85,39 +68,39 @@ def check(certificate: Certificate, context: Context) -> Lemma:
     return check_all((certificate,), context)[certificate.goal.name]
 
 
-def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str, Lemma]:
+def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str, Goal]:
     """Check goals in order; each proved one may be used as a lemma by those after it.
 
     Raises:
         Rejected: as `check` does, for the first that is not right.
     """
-    proved: dict[str, Lemma] = {}
+    proved: dict[str, Goal] = {}
     name = "what is taken for granted"
     try:
         check_context(context)
         for certificate in certificates:
-            name = certificate.goal.name
-            proved[name] = _prove(certificate, replace(context, lemmas={**context.lemmas, **proved}))
+            name, known = certificate.goal.name, replace(context, lemmas={**context.lemmas, **proved})
+            proved[name] = _prove(certificate, known)
     except TermError as fault:
         raise Rejected(f"{name}: {fault}") from fault
     return proved
 
 
-def _prove(certificate: Certificate, context: Context) -> Lemma:
-    goal, scope = certificate.goal, scope_of(certificate.goal.variables)
-    for side in (goal.left, goal.right):
-        check_term(side, scope, context.bijections)
-    left = replay(goal.left, certificate.left, context, scope)
-    right = replay(goal.right, certificate.right, context, scope)
-    if not equal(left, right):
+def _prove(certificate: Certificate, context: Context) -> Goal:
+    goal, ends = certificate.goal, []
+    for term, steps in ((goal.left, certificate.left), (goal.right, certificate.right)):
+        check_term(term, scope_of(goal.variables), context.bijections)
+        ends.append(replay(term, steps, context, scope_of(goal.variables)))
+    if not equal(*ends):
         raise Rejected("the two sides end in different terms")
-    return Lemma(goal.variables, goal.left, goal.right)
+    return goal
 
 
 def check_context(context: Context) -> None:
     """Refuse definitions that rest on themselves or on variables of others, and names that are two things."""
     unknown = set(context.definitions)
-    need(not unknown & {*context.booleans, *context.tables} and not context.booleans & set(context.tables), "one name")
+    names = [*unknown, *context.booleans, *context.tables]
+    need(len(set(names)) == len(names), "one name")
     for name, definition in context.definitions.items():
         check_term(definition.body, scope_of(definition.params), context.bijections, unknown)
         unknown.discard(name)

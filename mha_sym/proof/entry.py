@@ -27,7 +27,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Inj,
@@ -236,7 +235,7 @@ def _takes_apart(term: terms.Term, name: str) -> bool:
         match index:
             case Part(Var(found, _), _, _):
                 return found == name
-            case Join(_, parts) | Digit(parts, _, _, _):
+            case Join(_, parts):
                 return any(map(inside, parts))
             case Part(inner, _, _) | Inj(inner, _, _) | Perm(_, _, inner):
                 return inside(inner)
@@ -337,9 +336,6 @@ class _Writer:
             case Perm(name, inverse, inner):
                 function = sympy.Function(f"{name}^{{-1}}" if inverse else name, integer=True, nonnegative=True)
                 return function(self.index(inner, env))
-            case Digit(parts, shape, into, number):
-                flat = _flat((self.index(p, env) for p in parts), self._sizes(shape))
-                return _digits(flat, self._sizes(into))[number]
 
     def _sizes(self, domains: Iterable[Domain]) -> list[sympy.Expr]:
         return [self.term(one.size, {}) for one in domains]

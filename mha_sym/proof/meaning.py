@@ -366,7 +366,7 @@ _HANDLERS: dict[type[Expr], Any] = {
 
 
 def _names(*places: Places | Heads) -> set[str]:
-    return {name for one in places for index in one.values() for name in terms.index_vars(index)}
+    return {name for one in places for index in one.values() for name in terms.free(index)}
 
 
 def _cells(values: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
@@ -432,9 +432,7 @@ def _read(places: Places, shape: tuple[Axis, ...], axes: tuple[Axis, ...]) -> di
     found: list[terms.Index] = []
     while old:
         i, j = _group([a.size for a in old], [a.size for a, _ in new])
-        sizes, into = tuple(domain(a) for a, _ in new[:j]), tuple(map(domain, old[:i]))
-        parts = tuple(index for _, index in new[:j])
-        found += [terms.digit(parts, sizes, into, n) for n in range(i)]
+        found += _reread(new[:j], old[:i])
         old, new = old[i:], new[j:]
     result: dict[str, terms.Index] = {}
     for one in axes:
@@ -442,6 +440,20 @@ def _read(places: Places, shape: tuple[Axis, ...], axes: tuple[Axis, ...]) -> di
         result[one.name] = _regroup(one, found[:count])
         found = found[count:]
     return result
+
+
+def _reread(new: list[tuple[Axis, terms.Index]], old: list[Axis]) -> list[terms.Index]:
+    """The places in some axes of what stands, in row-major order, at places in others of the same size together."""
+    if [a for a, _ in new] == old:
+        return [index for _, index in new]
+    whole = new[0][1] if len(new) == 1 else terms.join(_together([a for a, _ in new]), tuple(i for _, i in new))
+    return [whole] if len(old) == 1 else [terms.part(whole, _together(old), n) for n in range(len(old))]
+
+
+def _together(axes: list[Axis]) -> Domain:
+    """The domain of positions in several axes at once."""
+    factors = tuple(map(domain, axes))
+    return Domain("c", Mul(tuple(one.size for one in factors)), factors)
 
 
 def _regroup(axis: Axis, leaves: list[terms.Index]) -> terms.Index:

@@ -24,8 +24,6 @@ from mha_sym.proof.terms import (
     children,
     equal,
     free,
-    index_key,
-    index_vars,
     key,
     put_path,
 )
@@ -46,7 +44,7 @@ def _twice(rw: Rewriter, term: Term, path: Path) -> Term | None:
         if is_bracket(atom, rw.context):
             first = seen.setdefault(key(atom), number)
             if first != number:
-                return rw.within(term, path, depth, "idempotent", first=first, second=number)
+                return rw.within(term, path, depth, "guard", brackets=(first,), where=(number,))
     return None
 
 
@@ -69,7 +67,7 @@ def _guards(rw: Rewriter, term: Term, path: Path) -> Term | None:
             for other, where in _occurrences(atoms, key(atom)):
                 if other != number:
                     body = at_path(term, depth)
-                    new = rw.try_emit("guard", body, path + depth, bracket=number, where=(other, *where))
+                    new = rw.try_emit("guard", body, path + depth, brackets=(number,), where=(other, *where))
                     if new is not None:
                         return put_path(term, depth, new)
     return None
@@ -82,14 +80,27 @@ def _guards_through_order(rw: Rewriter, term: Term, path: Path) -> Term | None:
         if not (isinstance(atom, Cmp) and atom.op == "le"):
             continue
         for other, where, place in _meetings(atoms, atom):
+            new = None
             if other != number and not where and place != number:
-                implied = _meet(atoms[place], atom)
-                if implied is not None and any(True for o, w in _occurrences(atoms, key(implied)) if w):
-                    return rw.within(term, path, depth, "chain", first=place, second=number)
+                new = _guard_inside(rw, at_path(term, depth), path + depth, (place, number))
             elif other != number and where:
                 new = _guard_deeper(rw, at_path(term, depth), path + depth, number, (other, *where), place)
-                if new is not None:
-                    return put_path(term, depth, new)
+            if new is not None:
+                return put_path(term, depth, new)
+    return None
+
+
+def _guard_inside(rw: Rewriter, body: Term, path: Path, pair: tuple[int, int]) -> Term | None:
+    """What two factors imply is 1 where it occurs inside others, or is another."""
+    args = children(body)
+    implied = _meet(args[pair[0]], args[pair[1]])
+    if implied is None:
+        return None
+    for other, where in _occurrences(args, key(implied)):
+        if other not in pair:
+            new = rw.try_emit("guard", body, path, brackets=pair, where=(other, *where))
+            if new is not None:
+                return new
     return None
 
 
@@ -103,34 +114,18 @@ def _guard_deeper(rw: Rewriter, body: Term, path: Path, outer: int, deep: Path, 
         return None
     start = len(rw.steps)
     try:
-        body = rw.emit("spread", body, path, bracket=outer, where=deep)
+        body = rw.emit("spread", body, path, brackets=(outer,), where=deep)
         body = rw.inside(body, path, deep, lambda t, p: rw.emit("arithmetic", t, p))
         args = children(at_path(body, deep))
         low = next(n for n, a in enumerate(args) if equal(a, product.args[place]))
         high = next(n for n, a in enumerate(args) if equal(a, bracket))
-        body = rw.within(body, path, deep, "chain", first=low, second=high)
-        args = children(at_path(body, deep))
-        for other, where in list(_occurrences(args, key(implied))):
-            if where:
-                body = rw.within(body, path, deep, "guard", bracket=2, where=(other, *where))
-        body = rw.within(body, path, deep, "unchain", first=0, second=1, third=2)
-        return rw.emit("guard", body, path, bracket=outer, where=(*deep, 1))
+        for other, where in _occurrences(args, key(implied)):
+            if other not in (low, high):
+                body = rw.within(body, path, deep, "guard", brackets=(low, high), where=(other, *where))
+        return rw.emit("guard", body, path, brackets=(outer,), where=(*deep, high))
     except TermError:
         del rw.steps[start:]
         return None
-
-
-def _implied(rw: Rewriter, term: Term, path: Path) -> Term | None:
-    """Drop a bracket that two others imply."""
-    _, depth, atoms = atoms_of(term)
-    keys = {key(a): n for n, a in enumerate(atoms) if isinstance(a, Cmp)}
-    for first in keys.values():
-        for second in keys.values():
-            implied = _meet(atoms[first], atoms[second]) if first != second else None
-            third = keys.get(key(implied)) if implied is not None else None
-            if third is not None and third not in (first, second):
-                return rw.within(term, path, depth, "unchain", first=first, second=second, third=third)
-    return None
 
 
 def _delta(rw: Rewriter, term: Term, path: Path) -> Term | None:
@@ -184,7 +179,7 @@ def _meet(left: Term, right: Term) -> Cmp | None:
     """``[x <= b]`` of ``[x <= a]`` and ``[a <= b]``."""
     if not (isinstance(left, Cmp) and isinstance(right, Cmp) and left.op == right.op == "le"):
         return None
-    if index_key(left.right) != index_key(right.left):
+    if key(left.right) != key(right.left):
         return None
     return Cmp("le", left.left, right.right, left.offset + right.offset)
 
@@ -225,7 +220,7 @@ def _index_images(index: Index, name: str) -> set[tuple[str, bool] | None]:
         case Perm(perm, inverse, Var(found, _)) if found == name:
             return {(perm, inverse)}
         case _:
-            if name not in index_vars(index):
+            if name not in free(index):
                 return set()
             inner = getattr(index, "parts", None) or (getattr(index, "index", At(0)),)
             return {image for part in inner for image in _index_images(part, name)}
@@ -233,5 +228,5 @@ def _index_images(index: Index, name: str) -> set[tuple[str, bool] | None]:
 
 #: tried in this order, each until none applies
 LAWS = (
-    _flat_monomial, _twice, _merge_exp, _guards, _guards_through_order, _implied, _delta, _reindex,
+    _flat_monomial, _twice, _merge_exp, _guards, _guards_through_order, _delta, _reindex,
 )  # fmt: skip

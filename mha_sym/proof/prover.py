@@ -16,7 +16,7 @@ from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
 from mha_sym.proof.refute import refute
 from mha_sym.proof.rewrite import TooLong
-from mha_sym.proof.rules import Context, Lemma
+from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import Entry, Term, TermError, children, equal
 from mha_sym.proof.theorem import Claim, Control, Outcome, Report, Theorem, Verdict
 
@@ -78,7 +78,7 @@ class Prover:
         self.recheck = recheck
         self.witness: Witness | None = None
         self.meaning = Meaning()
-        self.lemmas: dict[str, Lemma] = {}
+        self.lemmas: dict[str, Goal] = {}
         for assumption in theorem.assumptions:
             if assumption.positive is not None:
                 self.meaning.assume_positive(assumption.positive)

@@ -18,7 +18,7 @@ from typing import Any
 
 from mha_sym.proof.checker import Certificate, Rejected, apply_step, check, check_all
 from mha_sym.proof.reader import read
-from mha_sym.proof.rules import Context, Lemma
+from mha_sym.proof.rules import Context, Goal
 from mha_sym.proof.schema import MAX_BYTES, Document, Unreadable
 
 ACCEPTED, REJECTED, UNREADABLE = "accepted", "rejected", "unreadable"
@@ -61,7 +61,7 @@ def recheck(text: str | bytes) -> dict[str, Any]:
 
 def _summary(found: Document) -> dict[str, Any]:
     """What the file holds."""
-    stated, steps = found.statement, [step for certificate in found.certificates for step in certificate.steps]
+    stated, steps = found.statement, [step for one in found.certificates for step in one.left + one.right]
     given = Counter(number for step in steps for number, _ in step.args.get("given", ()))
     assumptions, first = [], 0
     for one in stated.assumptions:
@@ -82,7 +82,7 @@ _PARTS = ("definitions", "booleans", "tables", "bijections")
 
 def _blame(found: Document, why: str) -> dict[str, Any]:
     """The goal and the step that are wrong; the checker only says that one is."""
-    lemmas: dict[str, Lemma] = {}
+    lemmas: dict[str, Goal] = {}
     for certificate in found.certificates:
         context = replace(found.statement.context, lemmas=lemmas)
         try:

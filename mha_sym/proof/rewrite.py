@@ -24,7 +24,7 @@ from mha_sym.proof.terms import (
     at_path,
     children,
     free,
-    index_key,
+    key,
     put_path,
 )
 
@@ -161,12 +161,12 @@ def match_entry(pattern: Term, term: Entry, variables: tuple[Var, ...]) -> tuple
 
     def fits(left: Index, right: Index) -> bool:
         if isinstance(left, Var) and left.name in names:
-            return index_key(found.setdefault(left.name, right)) == index_key(right)
+            return key(found.setdefault(left.name, right)) == key(right)
         if hasattr(left, "parts") and type(left) is type(right):
             return len(left.parts) == len(right.parts) and all(map(fits, left.parts, right.parts))  # type: ignore[union-attr]
         if hasattr(left, "index") and type(left) is type(right):
             return fits(left.index, right.index)  # type: ignore[union-attr]
-        return index_key(left) == index_key(right)
+        return key(left) == key(right)
 
     if not all(map(fits, pattern.at, term.at)) or set(found) != names:
         return None

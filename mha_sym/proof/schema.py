@@ -36,7 +36,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -77,7 +76,6 @@ NODES: dict[str, tuple[type, dict[str, str]]] = {
     "part": (Part, {"index": "index", "domain": "domain", "number": "number"}),
     "inj": (Inj, {"index": "index", "domain": "domain", "number": "number"}),
     "perm": (Perm, {"name": "name", "inverse": "flag", "index": "index"}),
-    "digit": (Digit, {"parts": "indices", "shape": "domains", "into": "domains", "number": "number"}),
     "num": (Num, {"value": "rational"}),
     "size": (Size, {"name": "size", "power": "power"}),
     "entry": (Entry, {"name": "name", "at": "indices"}),
@@ -90,7 +88,7 @@ NODES: dict[str, tuple[type, dict[str, str]]] = {
 
 #: what a reference may point to
 SORTS: dict[str, tuple[type, ...]] = {
-    "domain": (Domain,), "var": (Var,), "index": (Var, At, Join, Part, Inj, Perm, Digit),
+    "domain": (Domain,), "var": (Var,), "index": (Var, At, Join, Part, Inj, Perm),
     "term": (Num, Size, Entry, Cmp, Add, Mul, Bind, Apply),
 }  # fmt: skip
 PLURALS = {"domains": "domain", "indices": "index", "terms": "term"}
@@ -121,11 +119,8 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "inverse_of_exp": {},
     "inverse_of_product": {},
     "cancel": {"value": "number", "inverse": "number", "given": "instances"},
-    "idempotent": {"first": "number", "second": "number"},
-    "guard": {"bracket": "number", "where": "numbers"},
-    "spread": {"bracket": "number", "where": "numbers"},
-    "chain": {"first": "number", "second": "number"},
-    "unchain": {"first": "number", "second": "number", "third": "number"},
+    "guard": {"brackets": "numbers", "where": "numbers"},
+    "spread": {"brackets": "numbers", "where": "numbers"},
     "compare": {},
 }
 

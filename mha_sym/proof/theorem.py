@@ -138,7 +138,7 @@ class Outcome:
     @property
     def steps(self) -> int:
         """Number of rule applications in the certificates."""
-        return sum(len(c.steps) for c in self.certificates)
+        return sum(len(c.left) + len(c.right) for c in self.certificates)
 
 
 @dataclass(frozen=True)

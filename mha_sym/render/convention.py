@@ -17,7 +17,6 @@ import numpy as np
 from mha_sym.proof.terms import (
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -237,9 +236,6 @@ class _Writing:
                 return Inj(self.index(inner), self.domain(domain), number)
             case Perm(name, inverse, inner):
                 return Perm(name, inverse, self.index(inner))
-            case Digit(parts, shape, into, number):
-                shapes = [tuple(map(self.domain, one)) for one in (shape, into)]
-                return Digit(tuple(map(self.index, parts)), shapes[0], shapes[1], number)
             case _:
                 return index
 

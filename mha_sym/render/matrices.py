@@ -26,8 +26,7 @@ from mha_sym.proof.terms import (
     Term,
     Var,
     flat_args,
-    index_key,
-    index_vars,
+    free,
     key,
     subst,
 )
@@ -91,8 +90,8 @@ class _Matrices:
         places = [one for one in claim.left.at[heads:] if not _is_batch(one) and not _is_head(one)]
         if len(places) != 2 or not all(isinstance(one, Var | Join) for one in places):
             return None
-        used = frozenset(name for one in places for name in index_vars(one))
-        return _Matrices(notation, index_key(places[0]), index_key(places[1]), used)
+        used = frozenset(name for one in places for name in free(one))
+        return _Matrices(notation, key(places[0]), key(places[1]), used)
 
     def whole(self, term: Term) -> str:
         """The term, or nothing if it is not made of matrices."""
@@ -133,7 +132,7 @@ class _Matrices:
 
     def product(self, factors: Sequence[Term], var: Var, row: str, column: str) -> str:
         """A sum of products of two matrices over the position between them."""
-        middle = index_key(var)
+        middle = key(var)
         both = [one for one in factors if isinstance(one, Entry)]
         if len(both) != 2 or len(both) != len(factors):
             raise _NoMatrix
@@ -181,7 +180,7 @@ class _Matrices:
         """The letter of the columns."""
         for term in terms:
             for one in _entries(term):
-                yield from (p.name for p in one.at if isinstance(p, Var) and index_key(p) == column)
+                yield from (p.name for p in one.at if isinstance(p, Var) and key(p) == column)
         raise _NoMatrix
 
     # ------------------------------------------------------------ names
@@ -194,12 +193,12 @@ class _Matrices:
         for one in rest:
             if _is_head(one):
                 labels.append(one)
-            elif isinstance(one, Join) and index_key(one) not in (self.row, self.column) and self._in_parts(entry):
+            elif isinstance(one, Join) and key(one) not in (self.row, self.column) and self._in_parts(entry):
                 block += [part for part in one.parts if _is_head(part)]
-                places += [index_key(part) for part in one.parts if not _is_head(part)]
+                places += [key(part) for part in one.parts if not _is_head(part)]
             elif not _is_batch(one):
-                places.append(index_key(one))
-        if self.variables & {name for one in (*labels, *family, *block) for name in index_vars(one)}:
+                places.append(key(one))
+        if self.variables & {name for one in (*labels, *family, *block) for name in free(one)}:
             raise _NoMatrix  # another tensor for every row or column is no matrix
         return places, labels, family, block
 
@@ -248,7 +247,7 @@ def _is_batch(index: Index) -> bool:
 
 def _is_head(index: Index) -> bool:
     inner = index.index if isinstance(index, Perm) else index
-    return isinstance(inner, Var) and inner.domain.name == HEAD and not list(index_vars(inner))[1:]
+    return isinstance(inner, Var) and inner.domain.name == HEAD and not list(free(inner))[1:]
 
 
 def _entries(term: Term) -> Iterator[Entry]:

@@ -19,7 +19,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -238,8 +237,6 @@ class Notation(ABC):
                 return self._place(parts, domain.factors)
             case Part(inner, domain, number):
                 return self._coordinate(self._index(inner), domain.factors, number)
-            case Digit(parts, shape, into, number):
-                return self._coordinate(self._place(parts, shape), into, number)
             case Inj(inner, domain, number):
                 before = [(self._size((one,)), FACTOR) for one in domain.blocks[:number]]
                 return _plus([*before, self._index(inner)])

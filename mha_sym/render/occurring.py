@@ -11,7 +11,6 @@ from mha_sym.proof.rules import Definition
 from mha_sym.proof.terms import (
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -87,12 +86,6 @@ class Occurring:
                 self._domain(whole)
             case Join(whole, parts):
                 self._domain(whole)
-                for one in parts:
-                    self.place(one)
-            case Digit(parts, shape, into, _):
-                self.digits = True
-                for whole in (*shape, *into):
-                    self._domain(whole)
                 for one in parts:
                     self.place(one)
             case Part(inner, whole, _) | Inj(inner, whole, _):

@@ -395,20 +395,15 @@ by apply: ltr_paddr; rewrite ?ltr01 // sumr_ge0 // => i _; apply: ler0n.
 Qed.
 
 (* ------------------------------------------------------------------------------------------------- brackets *)
-Lemma idempotent (p : bool) l : mulx (p%:R :: p%:R :: l) = mulx (p%:R :: l).
-Proof. by rewrite !mulx_cons; case: p; rewrite ?mul1r ?mul0r. Qed.
-
 (* Where the bracket is 0, both sides are 0; where it is 1, it may be used. *)
 Lemma guard (p : bool) x y l : (p -> x = y) -> mulx (p%:R :: x :: l) = mulx (p%:R :: y :: l).
 Proof. by rewrite !mulx_cons; case: p => [-> //|]; rewrite !mul0r. Qed.
 Lemma guarded (p : bool) : p -> p%:R = 1 :> R. Proof. by move->. Qed.
 Lemma spread (p : bool) x : p -> x = p%:R * x. Proof. by move->; rewrite mul1r. Qed.
 
-Lemma implied (p q t : bool) l : (p -> q -> t) -> mulx (p%:R :: q%:R :: l) = mulx (p%:R :: q%:R :: t%:R :: l).
-Proof.
-rewrite !mulx_cons; case: p q t => [] [] [] E; rewrite ?mul1r ?mul0r //.
-by have := E isT isT.
-Qed.
+Lemma guard_by_two (p q : bool) x y l :
+  (p -> q -> x = y) -> mulx (p%:R :: q%:R :: x :: l) = mulx (p%:R :: q%:R :: y :: l).
+Proof. by rewrite !mulx_cons; case: p q => [] [] E; rewrite ?mul1r ?mul0r ?E. Qed.
 Lemma ordered (i j k m n : nat) : (i <= m + j)%N -> (j <= n + k)%N -> (i <= (m + n) + k)%N.
 Proof. by move=> ij jk; apply: (leq_trans ij); rewrite -addnA leq_add2l. Qed.
 

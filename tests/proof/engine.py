@@ -17,7 +17,7 @@ from flint import arb, ctx, fmpq
 
 from mha_sym.proof import terms
 from mha_sym.proof.rules import Context
-from mha_sym.proof.terms import Add, Apply, At, Bind, Cmp, Digit, Domain, Entry, Inj, Mul, Num, Part, Perm, Size, Var
+from mha_sym.proof.terms import Add, Apply, At, Bind, Cmp, Domain, Entry, Inj, Mul, Num, Part, Perm, Size, Var
 
 BITS = 320
 TINY = Fraction(1, 10**60)
@@ -137,9 +137,6 @@ def place(index: terms.Index, world: World, env: Mapping[str, int]) -> int:
             return sum(world.size(d) for d in domain.blocks[:number]) + place(inner, world, env)
         case Perm(name, inverse, inner):
             return world.image(name, inverse, place(inner, world, env))
-        case Digit(parts, shape, into, number):
-            flat = _flat([place(p, world, env) for p in parts], [world.size(d) for d in shape])
-            return _digits(flat, [world.size(d) for d in into])[number]
     raise TypeError(index)
 
 

@@ -27,7 +27,6 @@ from mha_sym.proof.terms import (
     Size,
     Term,
     Var,
-    digit,
     domain_key,
     part,
     perm,
@@ -92,7 +91,7 @@ def indices(draw: Draw, scope: Scope, domain: Domain, depth: int = 2) -> Index:
         case "digit":
             other = {HK: KH, KH: HK, SIX: Domain("c", number(6), (THREE, TWO))}[domain]
             parts = tuple(draw(indices(scope, f, depth - 1)) for f in other.factors)
-            return Join(domain, tuple(digit(parts, other.factors, domain.factors, n) for n in range(2)))
+            return Join(domain, tuple(part(Join(other, parts), domain, n) for n in range(2)))
         case "inject":
             block = draw(st.integers(0, 1))
             return Inj(draw(indices(scope, domain.blocks[block], depth - 1)), domain, block)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_sym.proof.rules import inside
+from mha_sym.proof.rules import Context
 from mha_sym.proof.scope import (
-    as_large,
     check_domain,
     check_position,
     check_term,
-    domain_of,
     expanded,
-    scope_at,
     scope_of,
 )
 from mha_sym.proof.terms import (
@@ -27,7 +25,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -89,7 +86,7 @@ def refused(do: Any, *args: Any) -> str:
 )  # fmt: skip
 def test_equal_sizes(left: Term, right: Term) -> None:
     assert expanded(left) == expanded(right)
-    assert as_large(Domain("a", left), Domain("b", right))
+    check_position(Var("i", Domain("a", left)), Domain("b", right), {}, None)
 
 
 DIFFERENT: list[Term] = [
@@ -100,8 +97,9 @@ DIFFERENT: list[Term] = [
 
 def test_different_sizes() -> None:
     assert len({expanded(one) for one in DIFFERENT}) == len(DIFFERENT)
-    for one in DIFFERENT:
-        assert [other for other in DIFFERENT if as_large(Domain("a", one), Domain("b", other))] == [one]
+    for one, other in permutations(DIFFERENT, 2):
+        index = Var("i", Domain("a", one))
+        assert refused(check_position, index, Domain("b", other), {}, None) == "a position outside its axis"
 
 
 small = st.sampled_from([h, d, number(1), number(2), number(3)])
@@ -151,9 +149,10 @@ GOOD: list[tuple[Index, Domain]] = [
     (r, H), (At(0), H), (At(7), H), (At(1), TWO), (Join(HK, (r, j)), HK), (Part(c, HK, 1), K),
     (Inj(r, BLOCKS, 0), BLOCKS),
     (Inj(j, BLOCKS, 1), BLOCKS), (Perm("pi", True, r), H), (Perm("sigma", False, Join(HK, (r, j))), HK),
-    (Digit((r, j), (H, K), (K, H), 0), K), (Digit((r, j), (H, K), (K, H), 1), H), (Join(HK, (At(2), j)), HK),
+    (Part(Join(HK, (r, j)), KH, 0), K), (Part(Join(HK, (r, j)), KH, 1), H), (Join(HK, (At(2), j)), HK),
     (c, Domain("plain", Mul((h, d)))), (Part(Var("c", HK), HK, 0), H),
 ]  # fmt: skip
+WRONG = Domain("c", h, (H, K))  # which has the key of HK
 BAD: list[tuple[Index, Domain, str]] = [
     (r, K, "a position outside its axis"),
     (Var("q", H), H, "a variable that is not in scope"),
@@ -177,23 +176,23 @@ BAD: list[tuple[Index, Domain, str]] = [
     (Perm("tau", True, r), H, "no such bijection"),
     (Perm("pi", 2, r), H, "no such bijection"),  # type: ignore[arg-type]
     (Perm("rho", True, r), H, "a position outside its axis"),
-    (Digit((r, j), (H, K), (K, H), 2), H, "no such coordinate"),
-    (Digit((r, j), (H, K), (K, H), -1), H, "no such coordinate"),
-    (Digit((r, j), (H, K), (K, T), 0), K, "a reshape that changes the number of entries"),
-    (Digit((j, r), (H, K), (K, H), 0), K, "a position outside its axis"),
-    (Digit((r,), (H, K), (K, H), 0), K, "not one position a factor"),
+    (Part(Join(HK, (r, j)), KH, 2), H, "no such factor"),
+    (Part(Join(HK, (r, j)), Domain("c", Mul((d, t_)), (K, T)), 0), K, "a position outside its axis"),
+    (Part(Join(HK, (j, r)), KH, 0), K, "a position outside its axis"),
+    (Part(Join(HK, (r,)), KH, 0), K, "not one position a factor"),
+    (Part(Var("c", WRONG), WRONG, 0), H, "the axes inside have another size"),
     ("r", H, "not a position"),  # type: ignore[list-item]
 ]
 
 
 @pytest.mark.parametrize(("index", "axis"), GOOD, ids=repr)
 def test_positions_in_their_axes(index: Index, axis: Domain) -> None:
-    check_position(index, axis, SCOPE, CONTEXT.bijections)
+    check_position(index, axis, CONTEXT.bijections, SCOPE)
 
 
 @pytest.mark.parametrize(("index", "axis", "reason"), BAD, ids=repr)
 def test_positions_outside_their_axes(index: Index, axis: Domain, reason: str) -> None:
-    assert refused(check_position, index, axis, SCOPE, CONTEXT.bijections) == reason
+    assert refused(check_position, index, axis, CONTEXT.bijections, SCOPE) == reason
 
 
 @given(st.data(), st.sampled_from([H, K, T, S, HK, KH, SIX, BLOCKS, TWO]), st.sampled_from(SIZES))
@@ -202,9 +201,9 @@ def test_what_passes_lies_inside(data: st.DataObject, domain: Domain, sizes: dic
     index = data.draw(indices(STATED, data.draw(st.sampled_from([domain, H, HK, S]))))
     world = World(sizes, CONTEXT)
     try:
-        check_position(index, domain, SCOPE, CONTEXT.bijections)
+        check_position(index, domain, CONTEXT.bijections, SCOPE)
     except TermError:
-        assert domain_of(index) is not None or isinstance(index, Perm)  # a fixed position, permuted in another axis
+        assert not isinstance(index, At)
         return
     for n in range(12):
         env = {name: (5 * n + 3) % world.size(one) for name, one in STATED.items()}
@@ -217,9 +216,11 @@ def test_a_lemma_wants_positions_that_certainly_exist() -> None:
     later, first = Perm("pi", False, At(1)), Perm("pi", False, At(0))
     doubtful = [(At(2), H), (Join(HK, (At(2), j)), HK), (later, H), (Inj(At(1), BLOCKS, 0), BLOCKS), (At(2), TWO)]
     certain = [(At(0), H), (Join(HK, (At(0), j)), HK), (At(1), TWO), (first, H), (r, H)]
-    assert not any(inside(index, Var("v", axis)) for index, axis in doubtful)
-    assert all(inside(index, Var("v", axis)) for index, axis in certain)
-    assert inside(c, Var("v", Domain("plain", Mul((d, h)))))
+    for index, axis in doubtful:
+        assert refused(check_position, index, axis, CONTEXT.bijections, None) == "a position outside its axis"
+    for index, axis in (*certain, (c, Domain("plain", Mul((d, h))))):
+        check_position(index, axis, CONTEXT.bijections, None)
+    assert refused(check_position, first, H, Context().bijections, None) == "no such bijection"
 
 
 # ---------------------------------------------------------------- terms
@@ -253,6 +254,4 @@ def test_terms_that_say_something() -> None:
 def test_scopes() -> None:
     assert refused(scope_of, (r, Var("r", K))) == "a variable is stated twice"
     assert refused(scope_of, (Var("n", Domain("n", number(0))),)) == "a size that is no positive integer"
-    term = Mul((ONE, sum_over(Var("r", T), sum_over(Var("i", K), ONE))))
-    assert scope_at(term, (1, 0, 0), {"r": domain_key(H)}) == {"r": domain_key(T), "i": domain_key(K)}
-    assert scope_at(term, (1,), {"r": domain_key(H)}) == {"r": domain_key(H)}
+    assert scope_of((r, j)) == {"r": domain_key(H), "j": domain_key(K)}

@@ -19,7 +19,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -35,15 +34,12 @@ from mha_sym.proof.terms import (
     Var,
     at_path,
     children,
-    digit,
     domain_key,
     equal,
     fixed_number,
     flat_args,
     free,
     fresh_var,
-    index_key,
-    index_vars,
     join,
     key,
     part,
@@ -52,7 +48,6 @@ from mha_sym.proof.terms import (
     rebuild,
     rename_apart,
     subst,
-    subst_index,
     sum_over,
 )
 from tests.proof.engine import Unclear, World, agree, place, value
@@ -135,13 +130,13 @@ def test_a_value_rests_on_the_free_variables_alone(term: Term, world: World, see
 
 @given(st.data(), worlds, seeds)
 def test_positions_are_numbers(data: st.DataObject, world: World, seed: int) -> None:
-    """Replacing variables in a position, with all that `join`, `part`, `perm` and `digit` simplify."""
+    """Replacing variables in a position, with all that `join`, `part` and `perm` simplify."""
     domain = data.draw(st.sampled_from([H, K, T, S, HK, KH, SIX, BLOCKS]))
     index = data.draw(indices(STATED, domain, depth=3))
-    new = {name: data.draw(indices(STATED, STATED[name], depth=2)) for name in index_vars(index)}
+    new = {name: data.draw(indices(STATED, STATED[name], depth=2)) for name in sorted(free(index))}
     env = environment(world, seed)
     there = {**env, **{name: place(one, world, env) for name, one in new.items()}}
-    found = place(subst_index(index, new), world, env)
+    found = place(subst(index, new), world, env)
     assert found == place(index, world, there)
     assert 0 <= found < world.size(domain)
 
@@ -189,11 +184,11 @@ def test_product_positions_are_quotient_and_remainder(sizes: dict[str, int]) -> 
         assert place(Part(c, HK, 1), world, env) == n % d
         assert place(Join(HK, (r, j)), world, env) == n
         for m in range(2):  # (r, j) of (h k) read as a position of (k h): coordinates of the same number
-            there = place(digit((r, j), (H, K), (K, H), m), world, env)
+            there = place(part(Join(HK, (r, j)), KH, m), world, env)
             assert there == ((n // h) if m == 0 else n % h)
-        places = tuple(digit((r, j), (H, K), (K, H), m) for m in range(2))
-        assert [digit(places, (K, H), (H, K), m) for m in range(2)] == [r, j]
-    assert [digit((r, j), (H, K), (H, K), m) for m in range(2)] == [r, j]
+        places = tuple(part(Join(HK, (r, j)), KH, m) for m in range(2))
+        assert [part(join(KH, places), HK, m) for m in range(2)] == [r, j]  # a raw reshape, and back
+    assert [part(Join(HK, (r, j)), HK, m) for m in range(2)] == [r, j]
     assert join(HK, (Part(c, HK, 0), Part(c, HK, 1))) == c
     assert part(join(HK, (r, j)), HK, 1) == j
     assert perm("pi", True, perm("pi", False, r)) == r
@@ -207,9 +202,9 @@ def test_positions_that_look_alike_are_kept_apart() -> None:
     assert isinstance(part(join(KH, (j, r)), HK, 0), Part)
     assert perm("pi", False, perm("pi", False, r)) == Perm("pi", False, Perm("pi", False, r))
     assert perm("rho", True, perm("pi", False, r)) == Perm("rho", True, Perm("pi", False, r))
-    there = tuple(digit((r, j), (H, K), (K, H), m) for m in range(2))
-    assert isinstance(digit(there[::-1], (K, H), (H, K), 0), Digit)
-    assert isinstance(digit((there[0], j), (K, H), (H, K), 0), Digit)
+    there = tuple(part(Join(HK, (r, j)), KH, m) for m in range(2))
+    assert isinstance(part(join(KH, there[::-1]), HK, 0), Part)
+    assert isinstance(part(join(KH, (there[0], j)), HK, 0), Part)
 
 
 @given(st.lists(st.integers(0, 2), min_size=3, max_size=3), st.permutations([TWO, THREE, Domain("e", number(5))]))
@@ -218,7 +213,8 @@ def test_fixed_positions_are_computed(places: list[int], axes: list[Domain]) -> 
     shape = (TWO, THREE, Domain("e", number(5)))
     parts = tuple(At(min(n, int(d.size.value) - 1)) for n, d in zip(places, shape, strict=True))  # type: ignore[union-attr]
     for n in range(3):
-        simple, plain = digit(parts, shape, tuple(axes), n), Digit(parts, shape, tuple(axes), n)
+        whole, other = Domain("c", number(30), shape), Domain("c", number(30), tuple(axes))
+        simple, plain = part(Join(whole, parts), other, n), Part(Join(whole, parts), other, n)
         assert isinstance(simple, At)
         assert simple.number == place(plain, world, {})
     whole = Domain("c", number(30), shape)
@@ -259,8 +255,6 @@ def plain_subst(index: Index, new: Mapping[str, Index]) -> Index:
             return index
         case Join(domain, parts):
             return Join(domain, tuple(plain_subst(p, new) for p in parts))
-        case Digit(parts, shape, into, n):
-            return Digit(tuple(plain_subst(p, new) for p in parts), shape, into, n)
         case Part(inner, domain, n):
             return Part(plain_subst(inner, new), domain, n)
         case Inj(inner, domain, n):
@@ -415,8 +409,7 @@ def test_keys_see_what_a_bracket_or_a_position_says() -> None:
         Entry("x", (Part(c, HK, 0),)), Entry("x", (Part(c, KH, 0),)), Entry("x", (Part(c, HK, 1),)),
         Entry("x", (Inj(r, BLOCKS, 0),)), Entry("x", (Inj(r, BLOCKS, 1),)), Entry("x", (Perm("pi", False, r),)),
         Entry("x", (Perm("pi", True, r),)), Entry("x", (r,)), Entry("x", (r, r)), Entry("x", ()), Entry("xx", ()),
-        Entry("x", (Digit((r, Var("j", K)), (H, K), (K, H), 0),)),
-        Entry("x", (Digit((r, Var("j", K)), (H, K), (K, H), 1),)),
+        Entry("x", (Part(Join(HK, (r, Var("j", K))), KH, 0),)), Entry("x", (Part(Join(HK, (r, Var("j", K))), KH, 1),)),
         sum_over(Var("i", H), Entry("x", (Var("i", H),))), sum_over(Var("i", K), Entry("x", (Var("i", K),))),
         Bind("max", Var("i", H), Entry("x", (Var("i", H),))), sum_over(Var("i", H), ONE), sum_over(Var("i", HK), ONE),
         sum_over(Var("i", KH), ONE), sum_over(Var("i", BLOCKS), ONE), Size("h"), Size("h", Fraction(1, 2)),
@@ -471,4 +464,4 @@ def test_equal_opens_nesting_but_not_across_kinds() -> None:
     assert not equal(Add((x, Mul((y, z)))), Add((x, y, z)))
     assert not equal(Add((x, x)), x)
     assert flat_args(Add((x, Add((y, Mul((z,))))))) == (x, y, Mul((z,)))
-    assert index_key(Var("x", H)) != index_key(At(0))
+    assert key(Var("x", H)) != key(At(0))

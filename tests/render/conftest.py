@@ -21,7 +21,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Domain,
     Entry,
     Index,
@@ -70,8 +69,6 @@ class Values:
                 return self.split(self.number(inner, at), domain.factors)[number]
             case Inj(inner, domain, number):
                 return sum(map(self.size, domain.blocks[:number])) + self.number(inner, at)
-            case Digit(parts, shape, into, number):
-                return self.split(self.flat([self.number(p, at) for p in parts], shape), into)[number]
             case Perm(name, inverse, inner):
                 order = self.order(name, self.context.bijections[name])
                 place = self.number(inner, at)

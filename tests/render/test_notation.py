@@ -18,7 +18,6 @@ from mha_sym.proof.terms import (
     At,
     Bind,
     Cmp,
-    Digit,
     Entry,
     Index,
     Inj,
@@ -121,7 +120,7 @@ def test_positions_of_concatenations_and_raw_reshapes() -> None:
     whole = blocks(axis("past", "P"), axis("new", "N"))
     n = Var("n", domain(axis("new", "N")))
     assert Unicode().index(Inj(n, domain(whole), 1)) == "P + n"
-    digit = Digit((t, r, j), (domain(T), domain(H), domain(K)), (domain(H), domain(T), domain(K)), 1)
+    digit = Part(Join(domain(product(T, H, K)), (t, r, j)), domain(product(H, T, K)), 1)
     assert Unicode().index(digit) == "⌊(t h d_k + r d_k + j)/d_k⌋ mod T"
     assert Latex().index(digit) == r"\lfloor (t\,h\,d_{k} + r\,d_{k} + j)/d_{k}\rfloor \bmod T"
 
@@ -141,8 +140,8 @@ def indices(depth: int) -> Iterator[Index]:
             yield Perm("pi", True, one)
             yield Join(domain(HK), (one, j))
             yield Join(domain(HK), (r, one))
-            yield Digit((one, r), (domain(T), domain(H)), (domain(H), domain(T)), 0)
-            yield Digit((one, r), (domain(T), domain(H)), (domain(H), domain(T)), 1)
+            yield Part(Join(domain(product(T, H)), (one, r)), domain(product(H, T)), 0)
+            yield Part(Join(domain(product(T, H)), (one, r)), domain(product(H, T)), 1)
 
 
 @pytest.mark.parametrize("notation", [Unicode(), Latex()])
