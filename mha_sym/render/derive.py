@@ -50,7 +50,7 @@ def derive(report: Report, format: str = "unicode", rewrite: Callable[[Derivatio
         >>> x = Input("x", (axis("t", "T"),))
         >>> report = prove(Theorem("twice", "Twice", "x + x is 2 x.", (Claim("twice", x + x, x * 2),)), recheck=False)
         >>> derive(report, "latex-fragment").splitlines()[0]
-        '% twice; needs amsmath.'
+        '% twice; needs amsmath and amsthm.'
     """
     if format not in FORMATS:
         raise Problem(f"there is no format {format!r}", where="derive", expected=", ".join(FORMATS))

@@ -1,6 +1,7 @@
-r"""A derivation in LaTeX for ``\input`` into a paper: no preamble, labels, nothing needed but amsmath.
+r"""A derivation in LaTeX for ``\input`` into a paper: no preamble, labels, nothing needed but amsmath and amsthm.
 
-Defines `latex_fragment`.  Labels are ``thm:NAME`` and ``eq:NAME:CLAIM``.
+Defines `latex_fragment`.  Labels are ``thm:NAME``, and for each claim ``lem:NAME:CLAIM`` and ``eq:NAME:CLAIM``.  The
+paper's own environment ``lemma`` is used if it has one.
 """
 
 from __future__ import annotations
@@ -13,12 +14,20 @@ from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, Derivation, Step
 from mha_sym.render.latex_width import latex_width
+from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_prose, latex_words
-from mha_sym.render.scripts import Latex
-from mha_sym.render.vocabulary import DefinedRow
+from mha_sym.render.scripts import Latex, latex_escape
+from mha_sym.render.signs import Words, naming, only, sign_rows
+from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: widths of the letter M: of a row, and of the widest formula with the widest reason if they stand side by side
 LINE, BESIDE = 28.0, 30.0
+
+
+class _Narrow(Latex):
+    """The script of a page with wide margins."""
+
+    FRACTION = 22.0
 
 
 def latex_fragment(found: Derivation) -> str:
@@ -31,12 +40,14 @@ class _Writer:
 
     def __init__(self, found: Derivation) -> None:
         self.found = found
-        self.notation = Latex(found.vocabulary.names, found.vocabulary.letters_for)
+        self.notation = _Narrow(found.vocabulary.names, found.vocabulary.letters_for)
 
     def lines(self) -> Iterator[str]:
         """The whole text."""
         found = self.found
-        yield f"% {found.name}; needs amsmath."
+        yield f"% {found.name}; needs amsmath and amsthm."
+        yield r"\ifcsname lemma\endcsname\else\newtheorem{lemma}{Lemma}\fi"
+        yield r"\begingroup\emergencystretch=4em\raggedright"
         yield rf"\paragraph{{{latex_prose(found.title)}.}}\label{{thm:{_label(found.name)}}}"
         yield latex_prose(found.words) + " " + _verdict(found)
         yield from [f"({latex_words(sentences.ended(found.source).rstrip('.'))}.)"] if found.source else []
@@ -45,18 +56,24 @@ class _Writer:
         for words, positive in found.assumptions:
             formula = f": ${plain(self.notation.term(positive))} > 0$" if positive is not None else ""
             yield f"{latex_prose(words[:1].upper() + words[1:])}{formula}."
-        yield from self._positions()
+        yield from self._signs(found.vocabulary)
         yield from self._definitions(found.vocabulary.defined)
         for claim in found.claims:
             yield from ("", *self._claim(claim))
+        yield r"\par\endgroup"
 
-    def _positions(self) -> Iterator[str]:
-        ranges = []
-        for row in self.found.vocabulary.letters:
-            names = ", ".join(self.notation.letter(name) for name in row.letters)
-            ranges.append(rf"$0 \le {names} < {plain(self.notation.term(row.size))}$ ({latex_words(row.words)})")
-        if ranges:
-            yield f"Positions: {', '.join(ranges)}."
+    def _signs(self, words: Vocabulary) -> Iterator[str]:
+        """What positions and signs range over, what is given, and how names are to be read."""
+        note = self.notation
+        positions = [f"${row.range}$ ({_pieces(row.meaning)})" for row in sign_rows(only(words, "letters"), note)]
+        given = [
+            f"${row.sign}$ of shape ${row.range}$ ({_pieces(row.meaning)})" if row.range else f"${row.sign}$"
+            for row in sign_rows(only(words, "given"), note)
+        ]
+        others = [f"${row.sign}$ ({_pieces(row.meaning)})" for row in sign_rows(only(words, "bijections"), note)]
+        yield from (f"{title}: {', '.join(rows)}." for title, rows in (
+            ("Positions", positions), ("Given", [*given, *others])) if rows)  # fmt: skip
+        yield from (f"{_pieces(one)}." for one in naming(self.found, note))
 
     def _definitions(self, defined: tuple[DefinedRow, ...]) -> Iterator[str]:
         if defined:
@@ -67,25 +84,29 @@ class _Writer:
             yield r"\end{gather*}"
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
-        letters = [self.notation.letter(name) for name in claim.variables]
-        where = f" ({sentences.positions(letters, '$')})" if letters else ""
-        yield f"{latex_prose(claim.words.rstrip('.') or claim.name)}{where}:"
+        """A lemma, in matrices where that can be done, and its proof entry by entry."""
+        name = _label(claim.name)
+        yield rf"\begin{{lemma}}[{latex_escape(claim.name)}]\label{{lem:{_label(self.found.name)}:{name}}}"
+        yield f"{latex_prose(claim.words.rstrip('.'))}:" if claim.words else ""
+        yield rf"\begin{{equation}}\label{{{self._target(claim)}}}"
+        first, *more = self._rows(stage(claim, self.notation))
+        body = first if not more else r"\begin{gathered}" + r" \\ ".join([first, *more]) + r"\end{gathered}"
+        yield from (body, r"\end{equation}", r"\end{lemma}")
         if claim.verdict is not Verdict.PROVED:
             yield rf"\textbf{{{latex_prose(sentences.undecided(claim))}}}"
-        yield rf"\begin{{equation}}\label{{{self._target(claim)}}}"
-        first, *more = self._rows(self.notation.equation(claim.left, claim.right))
-        body = first if not more else r"\begin{gathered}" + r" \\ ".join([first, *more]) + r"\end{gathered}"
-        yield from (body, r"\end{equation}")
         yield from self._definitions(claim.defined)
-        for proof in claim.proofs:
-            yield r"\textit{Proof.}"
-            yield r"\begin{align*}"
-            yield from self._proof(proof.steps)
-            yield r"\end{align*}"
-        yield from [sentences.alike(claim)] if claim.alike else []
+        if claim.proofs:
+            yield from (r"\begin{proof}", *self._inside(claim), r"\end{proof}")
+
+    def _inside(self, claim: ClaimPart) -> Iterator[str]:
         for condition in claim.conditions:
             term = plain(self.notation.term(condition.term))
             yield f"Used: ${term} > 0$, since {sentences.positive_because(condition)}."
+        yield from [sentences.alike(claim)] if claim.alike else []
+        letters = [self.notation.letter(name) for name in claim.variables]
+        yield f"{sentences.positions(letters, '$').capitalize() or 'In numbers'}:"
+        for proof in claim.proofs:
+            yield from (r"\begin{align*}", *self._proof(proof.steps), r"\end{align*}")
 
     def _proof(self, steps: tuple[Step, ...]) -> Iterator[str]:
         """The lines; reasons stand beside all of them or below all of them."""
@@ -123,6 +144,10 @@ def _aligned(formula: list[str], reason: str, beside: bool) -> Iterator[str]:
 def _verdict(found: Derivation) -> str:
     text = latex_prose(sentences.verdict(found))
     return text if found.verdict is Verdict.PROVED else rf"\textbf{{{text}}}"
+
+
+def _pieces(words: Words) -> str:
+    return "".join(f"${one.text}$" if one.formula else latex_words(one.text) for one in words)
 
 
 def _label(name: str) -> str:

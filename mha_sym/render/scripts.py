@@ -22,8 +22,8 @@ GREEK = {
 }  # fmt: skip
 SUBSCRIPT, SUPERSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"), str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
-#: how many widths of the letter M a fraction or an exponent may have, for neither can be broken
-FRACTION, EXPONENT = 34.0, 9.0
+#: how many widths of the letter M an exponent may have, for it cannot be broken
+EXPONENT = 9.0
 #: what stands below a fraction in plain text is not put on a line of its own if it is no longer
 SHORT = 12
 
@@ -119,6 +119,8 @@ class Latex(Notation):
         \frac{S[0]}{\sqrt{d_{k}}}
     """
 
+    #: how many widths of the letter M a fraction may have, for it cannot be broken
+    FRACTION = 34.0
     SPACE, DOT = r"\,", r"\cdot"
     LEAST, TIMES, ANY, OR = r"\le", r"\times", r"\dots ", r"\text{ or }"
 
@@ -198,9 +200,9 @@ class Latex(Notation):
     def ratio(self, above: Sequence[Term], below: Sequence[Term], alone: bool, level: int) -> str:
         """A fraction, if it fits on a line; else the inverse of what stands below."""
         over, under = (plain(self._whole(args, level)) if args else "1" for args in (above, below))
-        if max(map(latex_width, (over, under))) <= FRACTION:
+        if max(map(latex_width, (over, under))) <= self.FRACTION:
             return rf"\frac{{{over}}}{{{under}}}"
-        if latex_width(under) <= FRACTION / 4:
+        if latex_width(under) <= self.FRACTION / 4:
             return rf"\frac{{1}}{{{under}}}{mark(level + 1)}\,{self.factors(above, alone, level)}"
         inverse = self.group(self._whole(below, level + 2)) + "^{-1}"
         return f"{self.factors(above, False, level)}{mark(level + 1)}\\,{inverse}" if above else inverse

@@ -1,7 +1,7 @@
 """The table of notation, row by row, and what is said below it: the same in every form of a derivation.
 
-Defines `SignRow`, `sign_rows` and `naming`.  Formulas are in the script of a `Notation`; how a table looks is decided
-by the renderers.
+Defines `SignRow`, `sign_rows`, `only` and `naming`.  Formulas are in the script of a `Notation`; how a table looks is
+decided by the renderers.
 """
 
 from __future__ import annotations
@@ -54,6 +54,12 @@ def sign_rows(words: Vocabulary, note: Notation) -> Iterator[SignRow]:
             f"[{note.ANY}]", f"0{note.OR}1", (Piece("1 if what stands in the bracket holds, else 0", False),)
         )
     yield from (_given(one, note) for one in words.given)
+
+
+def only(words: Vocabulary, *parts: str) -> Vocabulary:
+    """The table without all rows but those of some parts: ``letters``, ``bijections``, ``given``."""
+    gone = {name: () for name in ("letters", "bijections", "given") if name not in parts}
+    return replace(words, brackets=words.brackets and "bijections" in parts, **gone)  # type: ignore[arg-type]
 
 
 def said(words: Words) -> str:
@@ -128,7 +134,8 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     if (again := next((one for one in symbols if one.number), None)) is not None:
         first, other = note.name(replace(again, number=0)), note.name(again)
         sign = "Numbers" if again.numbered else "Primes"
-        yield _told("", f"{sign} tell tensors of one name apart: ", first, " and ", other, " are defined each in a line of its own")
+        what = f"{sign} tell tensors of one name apart: "
+        yield _told("", what, first, " and ", other, " are defined each in a line of its own")
     if any(one.heads and not one.label for one in symbols):
         yield _told("", "What stands before a semicolon in brackets says which tensor of a family is meant")
 

@@ -89,10 +89,9 @@ def test_a_fragment_has_labels_and_no_preamble(proved: Callable[[str], Report]) 
     text = latex_fragment(derivation(proved("combined_projection_eq_separate_heads")))
     assert not re.search(r"\\(documentclass|usepackage|newcommand|begin\{document\})", text)
     labels = re.findall(r"\\label\{([^}]*)\}", text)
-    assert labels[:2] == [
-        "thm:combined-projection-eq-separate-heads", "eq:combined-projection-eq-separate-heads:Q",
-    ]  # fmt: skip
-    assert len(labels) == len(set(labels)) == 7
+    name = "combined-projection-eq-separate-heads"
+    assert labels[:3] == [f"thm:{name}", f"lem:{name}:Q", f"eq:{name}:Q"]
+    assert len(labels) == len(set(labels)) == 13
     assert set(re.findall(r"\\eqref\{([^}]*)\}", text)) < set(labels)
 
 
@@ -102,7 +101,7 @@ def test_all_fragments_compile_in_one_paper(proved: Callable[[str], Report], tmp
         (tmp_path / f"{name}.tex").write_text(latex_fragment(derivation(proved(name))), encoding="utf-8")
     (tmp_path / "wrong.tex").write_text(latex_fragment(derivation(prove(WRONG, recheck=False))), encoding="utf-8")
     inputs = "".join(rf"\input{{{name}}}" for name in (*theorem_names(), "wrong"))
-    paper = r"\documentclass{article}\usepackage{amsmath}\allowdisplaybreaks\begin{document}" + inputs
+    paper = r"\documentclass{article}\usepackage{amsmath,amsthm}\allowdisplaybreaks\begin{document}" + inputs
     (tmp_path / "paper.tex").write_text(paper + r"\end{document}", encoding="utf-8")
     for _ in range(2):
         ended = subprocess.run(
@@ -112,6 +111,8 @@ def test_all_fragments_compile_in_one_paper(proved: Callable[[str], Report], tmp
     log = (tmp_path / "paper.log").read_text(encoding="latin-1")
     assert ended.returncode == 0
     assert not re.search(r"^!|undefined|multiply", log, re.MULTILINE)
+    wide = [float(found) for found in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide", log)]
+    assert max(wide, default=0.0) <= 5
 
 
 # ---------------------------------------------------------------- a notebook
