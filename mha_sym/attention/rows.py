@@ -100,9 +100,13 @@ class Row:
         """The axes of the stored parameter."""
         return tuple(_axis(group, d) for group in self.groups)
 
+    def opened(self, parameter: Expr, d: Dims) -> tuple[Expr, str]:
+        """The block of the stored parameter in which the weight lies, and its axes as a pattern."""
+        return _one_block(self, parameter, d) if self.part is not None else (parameter, self.left)
+
     def take(self, parameter: Input, d: Dims) -> Expr:
         """The canonical weight, as an expression of the stored parameter."""
-        value, left = _one_block(self, parameter, d) if self.part is not None else (parameter, self.left)
+        value, left = self.opened(parameter, d)
         if not self.letters & GROUPS.keys():
             value = rearrange(value, f"{left} -> {self.right}") if left != self.right else value
             return value if self.pick is None else Select(value, value.axes[0], self.pick)

@@ -24,6 +24,14 @@ from mha_sym.importers.sizes import same, total
 
 
 @dataclass(frozen=True)
+class Masked:
+    """An input whose entries are numbers or minus infinity: ``value`` where ``keep`` is 1, minus infinity elsewhere."""
+
+    value: Expr
+    keep: Expr
+
+
+@dataclass(frozen=True)
 class Lift:
     """The outputs as values over named axes, and where axes crossed on the way there.
 
@@ -43,7 +51,7 @@ class Lift:
     opaque: tuple[str, ...] = ()
 
 
-def lift(graph: g.Graph, inputs: Mapping[str, Expr], names: Names | None = None) -> Lift:
+def lift(graph: g.Graph, inputs: Mapping[str, Expr | Masked], names: Names | None = None) -> Lift:
     """The outputs of a graph as expressions.
 
     Args:
@@ -68,7 +76,8 @@ def lift(graph: g.Graph, inputs: Mapping[str, Expr], names: Names | None = None)
     """
     work = _Lifter(graph, inputs, names or Names())
     for one in inputs.values():
-        work.names.learn(leaf for a in one.axes for leaf in a.primitive())
+        value = one.value if isinstance(one, Masked) else one
+        work.names.learn(leaf for a in value.axes for leaf in a.primitive() if leaf.size != 1)
     for number in range(len(graph.nodes)):
         work.node(number)
     outputs = {name: work.plain(work.made[ref]) for name, ref in graph.outputs.items()}
@@ -92,7 +101,15 @@ class _Lifter(Sums):
     def input(self, node: g.Node) -> Value:
         """An input under the axes that were named for it; axes of size 1 are gone."""
         assert isinstance(node.op, g.Input)
-        expr = self.inputs[node.op.name]
+        given = self.inputs[node.op.name]
+        if isinstance(given, Masked):
+            value = self.opened(node, given.value)
+            return replace(value, keep=self.opened(node, given.keep).expr)
+        return self.opened(node, given)
+
+    def opened(self, node: g.Node, expr: Expr) -> Lifted:
+        """An expression for an input, all its axes opened."""
+        assert isinstance(node.op, g.Input)
         dims: list[Leaves] = []
         for one, size in zip(expr.axes, node.shape, strict=True):
             if not same(one.size, size):

@@ -53,7 +53,7 @@ class Lifter:
     """The state of a lift: what each value has become, where axes crossed, what had to be assumed."""
 
     graph: g.Graph
-    inputs: Mapping[str, Expr]
+    inputs: Mapping[str, Any]
     names: Names
     made: dict[int, Value] = field(default_factory=dict)
     crossings: list[Crossing] = field(default_factory=list)

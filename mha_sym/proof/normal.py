@@ -26,6 +26,7 @@ from mha_sym.proof.terms import (
     Var,
     at_path,
     children,
+    domain_key,
     flat_args,
     free,
     key,
@@ -39,11 +40,15 @@ class Normaliser(Rewriter):
     Args:
         context: what rules may rest on.
         opened: names of the defined tensors that may be unfolded.
+        written_out: keys of domains of fixed size whose sums are written out position by position.
     """
 
-    def __init__(self, context: Context, opened: frozenset[str]) -> None:
+    def __init__(
+        self, context: Context, opened: frozenset[str], written_out: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(context)
         self.opened = opened
+        self.written_out = written_out
         self._done: set[Term] = set()
         self._lemmas: dict[str, list[tuple[str, bool, Entry]]] = {}
         for name, lemma in context.lemmas.items():
@@ -163,7 +168,8 @@ class Normaliser(Rewriter):
             return term
         if term.var.domain.factors:
             return self.norm(self.emit("split_sum", term, path), path)
-        if self.context.tables and isinstance(term.var.domain.size, Num):
+        fixed = isinstance(term.var.domain.size, Num)
+        if fixed and (self.context.tables or domain_key(term.var.domain) in self.written_out):
             return self.norm(self.emit("enumerate_sum", term, path), path)
         body = term.body if inner_done else self.norm(term.body, (*path, 0))
         term = Bind(term.op, term.var, body)

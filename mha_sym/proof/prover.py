@@ -7,6 +7,7 @@ after the trusted checker has replayed the certificate.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,22 @@ from mha_sym.proof.normal import Normaliser
 from mha_sym.proof.refute import refute
 from mha_sym.proof.rewrite import TooLong
 from mha_sym.proof.rules import Context
-from mha_sym.proof.terms import Entry, Term, TermError, children, equal
+from mha_sym.proof.terms import (
+    At,
+    Bind,
+    Entry,
+    Index,
+    Inj,
+    Num,
+    Part,
+    Perm,
+    Term,
+    TermError,
+    children,
+    domain_key,
+    equal,
+    free,
+)
 from mha_sym.proof.theorem import Claim, Control, Outcome, Report, Theorem, Verdict
 
 if TYPE_CHECKING:
@@ -49,6 +65,41 @@ def _names(term: Term) -> set[str]:
     return {name for child in children(term) for name in _names(child)}
 
 
+def to_write_out(left: Term, right: Term) -> frozenset[str]:
+    """Keys of the domains over which one side adds up what the other side has position by position.
+
+    Code that loops over heads has the entries of head 0, head 1, ... where a formula has a sum over the heads.
+    """
+    fixed = {place for side in (left, right) for place, index in _places(side) if _has_number(index)}
+    found = set()
+    for side in (left, right):
+        for bind in _sums(side):
+            used = any(place in fixed and bind.var.name in free(index) for place, index in _places(bind.body))
+            if used and isinstance(bind.var.domain.size, Num):
+                found.add(domain_key(bind.var.domain))
+    return frozenset(found)
+
+
+def _places(term: Term) -> Iterator[tuple[tuple[str, int], Index]]:
+    """Every position in an entry, with the name of the tensor and the number of the position."""
+    if isinstance(term, Entry):
+        yield from (((term.name, number), index) for number, index in enumerate(term.at))
+    for child in children(term):
+        yield from _places(child)
+
+
+def _has_number(index: Index) -> bool:
+    inside = getattr(index, "parts", None) or ((index.index,) if isinstance(index, Part | Inj | Perm) else ())
+    return isinstance(index, At) or any(map(_has_number, inside))
+
+
+def _sums(term: Term) -> Iterator[Bind]:
+    if isinstance(term, Bind) and term.op == "sum":
+        yield term
+    for child in children(term):
+        yield from _sums(child)
+
+
 def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
     """A certificate, not yet checked, or the two normal forms that differ.
 
@@ -57,15 +108,20 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
     """
     height = heights(context)
     opened: frozenset[str] = frozenset()
+    written_out: frozenset[str] = frozenset()
     while True:
-        sides = [Normaliser(context, opened), Normaliser(context, opened)]
+        sides = [Normaliser(context, opened, written_out) for _ in range(2)]
         left, right = sides[0].run(goal.left), sides[1].run(goal.right)
         if equal(left, right):
             return Certificate(goal, tuple(sides[0].steps), tuple(sides[1].steps))
         shut = [_names(side) & set(height) - opened for side in (left, right)]
         choice = (shut[0] ^ shut[1]) or (shut[0] | shut[1])
         if not choice:
-            return left, right
+            more = to_write_out(left, right) - written_out
+            if not more:
+                return left, right
+            written_out |= more
+            continue
         top = max(height[name] for name in choice)
         opened |= {name for name in choice if height[name] == top}
 

@@ -219,3 +219,14 @@ def test_a_renamed_product_axis_is_the_same_positions() -> None:
     assert proved(Rename(Named(w, "N"), c, hk), Rename(w, c, hk))
     swapped = product(K, H)
     assert proved(Rename(Rename(w, c, hk), hk, swapped), Rename(w, c, swapped))
+
+
+def test_a_sum_of_fixed_length_is_written_out_where_the_other_side_has_it_position_by_position() -> None:
+    """As code that loops over heads: X_0 C + X_1 C + X_2 C against sum_r X_r C; and not over an axis left out."""
+    three, long = axis("r", 3), axis("t", "T")
+    x = Input("x", (three, long))
+    each = [Select(x, three, n) * Select(x, three, n) for n in range(3)]
+    total = Reduce("sum", x * x, (three,))
+    assert proved(each[0] + each[1] + each[2], total)
+    assert not proved(each[0] + each[1], total)
+    assert not proved(each[0] + each[1] + each[1], total)

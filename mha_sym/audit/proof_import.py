@@ -1,0 +1,175 @@
+"""An implementation as a graph, for one way of calling, and the comparison of the two in numbers.
+
+Defines `import_numpy` and `validate`.  Code that needs the value of a size is run again with that size fixed; what it
+decides on sizes is noted in the graph.  This runs the user's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+
+from mha_sym.audit.call import _bound, _named, _stages, run
+from mha_sym.audit.cases import Case
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.proof_statement import Statement, state
+from mha_sym.audit.setting import Setting, draw_setting
+from mha_sym.axes import size_symbol
+from mha_sym.blame import guarded
+from mha_sym.errors import DataProblem, Problem, TargetProblem
+from mha_sym.importers import graph as g
+from mha_sym.importers.lift import Masked
+from mha_sym.importers.numpy_trace import new_input, trace
+from mha_sym.importers.run import run as run_graph
+from mha_sym.importers.session import Leak, Session
+
+#: the values that sizes get where code needs values, pairwise distinct and none of them 1
+FIXED: dict[str, int] = {"B": 2, "T": 4, "S": 5, "d_model": 6, "h": 3, "G": 3, "R": 2, "d_k": 2, "d_v": 7,
+                         "d_key": 5, "d_value": 8}  # fmt: skip
+
+#: how far apart the graph and the code may be in float64, relative to the largest entry; this proves nothing
+_CLOSE = 1e-8
+
+
+@dataclass(frozen=True)
+class Import:
+    """A graph of an implementation called in one way.
+
+    Attributes:
+        graph: its inputs are called like the entries of ``statement.inputs``.
+        statement: what it is to be proved equal to, at the same sizes.
+        sizes: sizes that are not free, by name.
+        leaks: where the code needed the value of a size, one sentence each.
+    """
+
+    graph: g.Graph
+    statement: Statement
+    sizes: Mapping[str, sympy.Expr | int]
+    leaks: tuple[str, ...] = ()
+
+
+def import_numpy(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Expr | int]) -> Import:
+    """The graph of NumPy code.
+
+    Raises:
+        ImportProblem: for what is outside the vocabulary, and for sizes that do not fit together.
+        TargetProblem: if the code itself raises.
+    """
+    known, leaks = dict(sizes), list[str]()
+    for _ in range(len(FIXED) + 1):
+        statement = state(impl, case, known)
+        try:
+            graph = _traced(impl, case, statement)
+        except Leak as leak:
+            for symbol in leak.symbols:
+                known[symbol.name] = FIXED.get(symbol.name, 3)
+                leaks.append(f"{symbol} = {known[symbol.name]}, since its value is asked for at {leak.place}")
+            continue
+        return Import(graph, statement, known, tuple(leaks))
+    raise TargetProblem("the code asks for sizes again and again", where=impl.title)
+
+
+def _traced(impl: Implementation, case: Case, statement: Statement) -> g.Graph:
+    session = Session()
+
+    def work(session: Session) -> Mapping[str, Any]:
+        given = _arguments(impl, case, statement, session)
+        result = _bound(impl, given)()
+        return {word: value for word, value in _named(impl, result).items() if value is not None}
+
+    try:
+        return guarded(lambda: trace(work, session), f"{impl.title}, run on arrays without values, raised")
+    except TargetProblem as problem:
+        if session.leaks:
+            raise session.leaks[0] from problem
+        raise
+
+
+def _arguments(impl: Implementation, case: Case, statement: Statement, session: Session) -> dict[str, Any]:
+    """A value without entries for every argument."""
+    d = statement.dims
+    arrays = {name: _array(session, name, one) for name, one in statement.inputs.items()}
+    groups = next((a.size for one in statement.inputs.values() if not isinstance(one, Masked)
+                   for axis in one.axes for a in axis.primitive() if a.name == "g"), d.h.size)  # fmt: skip
+    plain = {
+        "heads": session.dim(d.h.size), "kv_heads": session.dim(groups), "need_weights": case.need_weights,
+        "causal": case.causal == "causal", "head_mask": None,
+        "weights": {name: arrays[name] for name in impl.stored.values() if name in arrays},
+    }  # fmt: skip
+    return {word: arrays[word] if word in arrays else plain.get(word) for word in impl.arguments}
+
+
+def _array(session: Session, name: str, one: Any) -> Any:
+    expr = one.value if isinstance(one, Masked) else one
+    boolean = not isinstance(one, Masked) and _is_mask(name)
+    shape = tuple(axis.size for axis in expr.axes)
+    return new_input(session, name, shape, "bool" if boolean else "float64")
+
+
+def _is_mask(name: str) -> bool:
+    return name in ("keep", "drop", "key_keep", "key_drop")
+
+
+# ---------------------------------------------------------------- validation
+
+
+def validate(impl: Implementation, case: Case, found: Import) -> tuple[dict[str, int], ...]:
+    """Run the graph beside the code, in float64, at several sizes, those of 1 among them.
+
+    Returns:
+        The sizes at which they agreed.
+
+    Raises:
+        TargetProblem: if they differ, or if there is nothing to compare.
+    """
+    agreed: list[dict[str, int]] = []
+    numbers = {name: int(size) for name, size in found.sizes.items() if sympy.sympify(size).is_Integer}
+    refused: Problem | None = None
+    for draw, wanted in enumerate(_settings(numbers, found)):
+        try:
+            setting = draw_setting(impl, case, 0, draw, wanted)
+            shown = run(impl, setting.arguments, setting.sizes)
+        except (DataProblem, TargetProblem) as problem:  # it does not run there; the other sizes tell
+            refused = refused or problem
+            continue
+        if not _holds(found.graph, setting):
+            continue
+        _compare(impl, found.graph, setting, shown)
+        agreed.append(dict(setting.sizes))
+    if not agreed:
+        raise refused or TargetProblem(f"{impl.title} runs at no size at which its graph holds")
+    return tuple(agreed)
+
+
+def _settings(numbers: Mapping[str, int], found: Import) -> list[dict[str, int]]:
+    """Sizes to run at: drawn ones, and some that are 1, but never against what is fixed."""
+    tied = {name for name, size in found.sizes.items() if name not in numbers}
+    ones: list[tuple[str, ...]] = [("B",), ("T", "S"), ("h",), ("d_k",), ("B", "T", "S")]
+    free = [dict.fromkeys(names, 1) for names in ones if not set(names) & (set(numbers) | tied)]
+    return [{**one, **numbers} for one in [{}, {}, {}, *free]]
+
+
+def _holds(graph: g.Graph, setting: Setting) -> bool:
+    """Whether the conditions of the graph hold at these sizes."""
+    values = {size_symbol(name): size for name, size in setting.sizes.items()}
+    return all(bool(one.relation.subs(values)) for one in graph.notes.conditions)
+
+
+def _compare(impl: Implementation, graph: g.Graph, setting: Setting, shown: Mapping[str, Any]) -> None:
+    arrays = dict(setting.arguments)
+    arrays.update(arrays.pop("weights", None) or {})
+    again = run_graph(graph, {name: np.asarray(arrays[name]) for name in graph.inputs()}, setting.sizes)
+    for word, value in _stages(impl, dict(again), setting.sizes).items():
+        expected = shown[word]
+        finite = np.isfinite(expected)
+        gap = np.abs(np.where(finite, value, 0.0) - np.where(finite, expected, 0.0))
+        room = _CLOSE * (1 + np.abs(expected[finite]).max(initial=0.0))
+        if not (np.isfinite(value) == finite).all() or gap.max(initial=0.0) > room:
+            raise TargetProblem(
+                f"the import of {impl.title} does not give what the code gives: {word} differs by {gap.max():.2g}",
+                where=f"sizes {setting.sizes}", hint="this is a fault of the import; the code may still be right",
+            )  # fmt: skip
