@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,17 +22,25 @@ import numpy as np
 import sympy
 from jax import export
 
-from mha_sym.importers.graph import ImportProblem, Place
+from mha_sym.errors import Problem
+from mha_sym.importers.graph import ImportProblem, Place, Role
 from mha_sym.importers.jax_places import is_jax
+from mha_sym.importers.session import Leak
 from mha_sym.importers.size_text import read_size
 
 Sizes: TypeAlias = Mapping[sympy.Symbol, int]
-Shape: TypeAlias = Sequence[sympy.Expr | int]
 
 _RELATIONS: dict[str, tuple[Callable[[Any, Any], bool], Any]] = {
     "__eq__": (operator.eq, sympy.Eq), "__ne__": (operator.ne, sympy.Ne), "__lt__": (operator.lt, sympy.Lt),
     "__le__": (operator.le, sympy.Le), "__gt__": (operator.gt, sympy.Gt), "__ge__": (operator.ge, sympy.Ge),
 }  # fmt: skip
+#: arithmetic whose result need not be a size
+_REAL: dict[str, Callable[[Any, Any], Any]] = {
+    "__pow__": lambda one, other: jax.numpy.power(one * 1.0, other),
+    "__truediv__": operator.truediv, "__rtruediv__": lambda one, other: other / one,
+}  # fmt: skip
+#: what Python asks for where code wants a number
+_VALUES = ("__int__", "__index__", "__float__")
 
 
 @dataclass(frozen=True)
@@ -49,42 +58,64 @@ class Trace:
     Attributes:
         jaxpr: the closed jaxpr.
         branches: decisions that do not follow for all sizes.
-        outputs: the paths of the results in what is returned.
+        outputs: names of what is returned.
+        inputs: names of the arguments of the jaxpr, in order.
     """
 
     jaxpr: Any
     branches: tuple[Branch, ...]
     outputs: tuple[str, ...]
-
-
-def trace(function: Callable[..., Any], tree: Any, hints: Sizes) -> Trace:
-    """The jaxpr of a function of one pytree, in double precision.
-
-    Args:
-        function: takes the tree.
-        tree: a pytree of ``(shape, dtype)`` pairs made by `Spec`.
-        hints: a value for every symbol, which decides questions on sizes.
-    """
-    scope = _Scope(hints)
-    given = jax.tree.map(scope.struct, tree, is_leaf=lambda one: isinstance(one, Spec))
-    with jax.enable_x64(True), scope.listening():
-        jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(given)
-    named = jax.tree_util.tree_flatten_with_path(shape)[0]
-    return Trace(jaxpr, tuple(scope.branches), tuple(path_name(path) for path, _ in named))
+    inputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Spec:
-    """An array of which only shape and dtype are known."""
+    """An array of which only shape and dtype are known: an input of the code, a weight, or a table of any values."""
 
     shape: tuple[sympy.Expr | int, ...]
     dtype: str = "float64"
+    role: Role = "user"
+
+
+#: code under trace: takes arrays by name, and a function that gives a size as JAX has it
+Code: TypeAlias = Callable[[Mapping[str, Any], Callable[[Any], Any]], Any]
+
+
+def trace(code: Code, specs: Mapping[str, Spec], hints: Sizes) -> Trace:
+    """The jaxpr of code, in double precision.
+
+    Args:
+        code: what runs.
+        specs: the arrays that it is given.
+        hints: a value for every symbol, which decides questions on sizes.
+
+    Raises:
+        Leak: if the code needs the value of a size.
+    """
+    scope = _Scope(hints)
+    with jax.enable_x64(True), scope.listening():
+        given = {name: jax.ShapeDtypeStruct(scope.shape(one.shape), np.dtype(one.dtype)) for name, one in specs.items()}
+        jaxpr, result = jax.make_jaxpr(lambda arrays: code(arrays, scope.size), return_shape=True)(given)
+    return Trace(jaxpr, tuple(scope.branches), output_names(result), tuple(sorted(specs)))
+
+
+def output_names(result: Any) -> tuple[str, ...]:
+    """Names for the arrays that are returned: the keys of a dict, or ``y``, ``y1``, ``y2``, ..."""
+    if isinstance(result, Mapping):
+        return tuple(path_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(result)[0])
+    return tuple(f"y{n}" if n else "y" for n in range(len(jax.tree.leaves(result))))
 
 
 def path_name(path: Sequence[Any]) -> str:
     """A path in a pytree with dots: ``params.query.kernel``."""
     keys = [getattr(one, "key", getattr(one, "name", getattr(one, "idx", one))) for one in path]
     return ".".join(map(str, keys))
+
+
+class _Nothing:
+    """In place of the type of symbolic sizes where there are none."""
+
+    __pow__ = __truediv__ = __rtruediv__ = None
 
 
 class _Scope:
@@ -112,22 +143,45 @@ class _Scope:
             result = result + term
         return result
 
-    def struct(self, spec: Spec) -> jax.ShapeDtypeStruct:
-        """A placeholder of these sizes."""
-        return jax.ShapeDtypeStruct(tuple(map(self.size, spec.shape)), np.dtype(spec.dtype))
+    def shape(self, sizes: Sequence[sympy.Expr | int]) -> tuple[Any, ...]:
+        """A shape as JAX has it."""
+        return tuple(map(self.size, sizes))
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """While this lasts, questions that code outside of JAX asks of sizes are recorded."""
-        kind: Any = type(next(iter(self.dims.values()))) if self.dims else None
-        saved = {name: getattr(kind, name) for name in _RELATIONS} if kind else {}
-        for name, original in saved.items():
-            setattr(kind, name, self._asked(original, *_RELATIONS[name]))
+        kind: Any = type(next(iter(self.dims.values()))) if self.dims else _Nothing
+        ours = {
+            **{name: self._asked(getattr(kind, name), *_RELATIONS[name]) for name in _RELATIONS},
+            **{name: self._value(vars(kind).get(name)) for name in _VALUES},
+            **{name: _real(getattr(kind, name), _REAL[name]) for name in _REAL},
+            "sqrt": lambda one: jax.numpy.sqrt(jax.numpy.asarray(one)),  # NumPy asks objects for it
+        }
+        saved = {name: vars(kind).get(name) for name in ours}
+        square_root = math.sqrt
         try:
+            for name, special in ours.items():
+                setattr(kind, name, special)
+            math.sqrt = lambda one: one.sqrt() if export.is_symbolic_dim(one) else square_root(one)
             yield
         finally:
+            math.sqrt = square_root
             for name, original in saved.items():
-                setattr(kind, name, original)
+                if original is None:
+                    delattr(kind, name)
+                else:
+                    setattr(kind, name, original)
+
+    def _value(self, original: Any) -> Any:
+        def wanted(one: Any) -> Any:
+            frame = sys._getframe(1)
+            if not is_jax(frame.f_code.co_filename):
+                raise Leak(frozenset(read_size(str(one)).free_symbols), _line(frame))
+            if original is None:
+                raise TypeError(f"the size {one} has no value")
+            return original(one)
+
+        return wanted
 
     def _asked(self, original: Any, python: Callable[[Any, Any], bool], relation: Any) -> Any:
         def asked(one: Any, other: Any) -> Any:
@@ -154,6 +208,18 @@ class _Scope:
         return held
 
 
+def _real(original: Any, otherwise: Callable[[Any, Any], Any]) -> Any:
+    """Arithmetic on sizes whose result is no size: JAX refuses it, as an array it is exact."""
+
+    def computed(one: Any, other: Any) -> Any:
+        try:
+            return original(one, other)
+        except (TypeError, ValueError, jax.errors.InconclusiveDimensionOperation):
+            return otherwise(jax.numpy.asarray(one), other)
+
+    return computed
+
+
 def _line(frame: FrameType) -> Place:
     name, line = frame.f_code.co_filename, frame.f_lineno
     return Place(name, line, linecache.getline(name, line).strip())
@@ -169,7 +235,8 @@ def size_of(dim: Any, place: Place) -> sympy.Expr:
         return sympy.Integer(int(dim))
     try:
         return read_size(str(dim))
-    except ImportProblem:
-        raise
-    except Exception as trouble:
-        raise ImportProblem(f"a size of {dim} is made here", where=str(place)) from trouble
+    except Problem as trouble:
+        raise ImportProblem(
+            f"an axis has size {dim} here, which is no polynomial of the sizes", where=str(place),
+            hint="give one of the sizes as a number",
+        ) from trouble  # fmt: skip
