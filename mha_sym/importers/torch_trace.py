@@ -1,0 +1,322 @@
+"""Tracing a torch callable with sizes that stay symbols: the one small adapter to torch's private names.
+
+Defines `trace`, and what it gives: a `Trace` of ATen calls, their places in the user's source, and the `Branch`es that
+the code took on a size.  Nothing here knows what an ATen operation means.  Importing this file imports torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import sympy
+import torch
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import PythonKeyTracer, make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+from mha_sym.importers.graph import Place
+from mha_sym.importers.sizes import quotient
+
+#: parts of the names of files whose lines are not the user's
+_LIBRARIES = ("/torch/", "/einops/", "/opt_einsum/", "/contextlib.py", "/mock.py", "<")
+_HERE = __file__
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+Sizes = Mapping[sympy.Symbol, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What was asked of the sizes while the code ran, and the answer, as a relation that held.
+
+    Attributes:
+        relation: what holds of the sizes wherever this trace is the right one.
+        place: where it was asked.
+        fixes: whether the answer was a number, so that the code is good for this number only.
+    """
+
+    relation: Any
+    place: Place
+    fixes: bool = False
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The operations that ran, from the arguments of ``trace`` to what was returned.
+
+    Attributes:
+        graph: torch's own record of them.
+        constants: tensors that the code held on to and that were no arguments, by the name in the graph.
+        tensors: the keys of the tensors that were given, in the order of the graph's tensor placeholders.
+        sizes: the symbols, in the order of the placeholders before those.
+        branches: what was asked of the sizes, in order.
+        symbols: torch's symbols, and ours.
+        structure: how the outputs of the graph make up what was returned.
+    """
+
+    graph: torch.fx.Graph
+    constants: Mapping[str, torch.Tensor]
+    tensors: tuple[str, ...]
+    sizes: tuple[sympy.Symbol, ...]
+    branches: tuple[Branch, ...]
+    symbols: Mapping[sympy.Symbol, sympy.Expr]
+
+    def specialised(self, sizes: Mapping[sympy.Symbol, sympy.Expr]) -> Trace:
+        """The same with numbers in place of some sizes."""
+        return replace(self, symbols={theirs: sizes.get(ours, ours) for theirs, ours in self.symbols.items()})
+
+    def exact(self, value: Any) -> Any:
+        """A size, number or truth value of torch's, as SymPy has it in our symbols; anything else as it is."""
+        node = getattr(value, "node", None)
+        return value if node is None else plain(node._expr, self.symbols)
+
+
+def trace(
+    call: Callable[[Mapping[str, torch.Tensor]], Any],
+    tensors: Mapping[str, tuple[Sequence[sympy.Expr | int], torch.dtype]],
+    hints: Sizes,
+) -> Trace:
+    """Run a callable once on tensors that have sizes and no entries.
+
+    Args:
+        call: takes the tensors by key.
+        tensors: the shape and dtype of each.
+        hints: a number for every symbol.  It decides which branches the code takes; each is recorded.
+
+    Raises:
+        Exception: whatever the callable raises, and torch's own complaints about what cannot be traced.
+    """
+    env = _Env()
+    sizes = {symbol: env.size(symbol, hint) for symbol, hint in hints.items()}
+    with FakeTensorMode(shape_env=env, allow_non_fake_inputs=True):
+        fakes = [torch.empty([_symint(n, sizes) for n in shape], dtype=kind) for shape, kind in tensors.values()]
+
+    def run(given: list[Any], arrays: list[torch.Tensor]) -> Any:
+        del given  # sizes are arguments so that the graph can name them
+        with env.listening():
+            return call(dict(zip(tensors, arrays, strict=True)))
+
+    with _quiet():
+        made = make_fx(
+            run, tracing_mode="symbolic", pre_dispatch=True, _allow_non_fake_inputs=True, record_stack_traces=True
+        )(list(sizes.values()), fakes)
+    kept = {name: value for name, value in vars(made).items() if isinstance(value, torch.Tensor)}
+    kept |= dict(made.named_buffers())
+    return Trace(made.graph, kept, tuple(tensors), tuple(hints), (*env.asked, *env.assumed()), env.ours)
+
+
+def _symint(size: sympy.Expr | int, sizes: Mapping[sympy.Symbol, Any]) -> Any:
+    """A size as torch counts it: sums and products of its symbolic integers."""
+    if not isinstance(size, sympy.Expr):
+        return size
+    if size.is_Integer:
+        return int(size)
+    if size.is_Symbol:
+        return sizes[size]
+    parts = [_symint(one, sizes) for one in size.args]
+    made = parts[0]
+    for one in parts[1:]:
+        made = made + one if size.is_Add else made * one
+    return made
+
+
+# ---------------------------------------------------------------- listening to what is asked of sizes
+
+
+class _Env(ShapeEnv):
+    """A `ShapeEnv` in which no size is special, and that keeps what was asked of sizes."""
+
+    def __init__(self) -> None:
+        super().__init__(duck_shape=False, specialize_zero_one=False)
+        self.ours: dict[sympy.Symbol, sympy.Symbol] = {}
+        self.asked: list[Branch] = []
+        self._on = False
+
+    def size(self, symbol: sympy.Symbol, hint: int) -> Any:
+        """A symbolic integer for one of our symbols."""
+        source = ConstantSource(str(symbol))
+        theirs = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+        self.ours[theirs] = symbol
+        return self.create_symintnode(theirs, hint=hint, source=source)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Keep what is asked from here on."""
+        self._on = True
+        try:
+            yield
+        finally:
+            self._on = False
+
+    def evaluate_expr(self, orig_expr: Any, *args: Any, **more: Any) -> Any:
+        """Torch calls this whenever a truth or a number is wanted of an expression of sizes."""
+        answer = super().evaluate_expr(orig_expr, *args, **more)
+        if self._on and getattr(orig_expr, "free_symbols", None):
+            self._keep(orig_expr, answer)
+        return answer
+
+    def _keep(self, asked: Any, answer: Any) -> None:
+        own, frame = _asker(sys._getframe(2))
+        if own:
+            return  # layouts in memory and broadcasting, which the graph checks again; but see `assumed`
+        relation = plain(asked, self.ours)
+        if answer in (True, False):
+            fixes, held = False, relation if answer else sympy.Not(relation)
+        else:
+            fixes, held = True, sympy.Eq(relation, sympy.nsimplify(answer, rational=True))
+        if held != sympy.true:
+            self.asked.append(Branch(held, _place(frame), fixes))
+
+    def assumed(self) -> list[Branch]:
+        """Sizes that an operation made into a number or into another size."""
+        pairs = [(ours, self.replacements[theirs]) for theirs, ours in self.ours.items() if theirs in self.replacements]
+        return [Branch(sympy.Eq(one, plain(other, self.ours)), Place(), fixes=True) for one, other in pairs]
+
+
+def _asker(frame: FrameType | None) -> tuple[bool, FrameType | None]:
+    """Whether torch asks for its own bookkeeping, and the frame of the user, or of a module of torch's, below it.
+
+    Torch asks inside an operation, and in C++ when it wants to know how a tensor lies in memory.  Python code asks
+    through the methods of its symbolic numbers.
+    """
+    inside, spoken, user, modules = False, False, None, None
+    while frame is not None and user is None and frame.f_code.co_filename != _HERE:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        spoken = spoken or file.endswith("/torch/__init__.py") or _says_guard(frame)
+        inside = inside or name == "__torch_dispatch__" or "/torch/_prims_common/" in file
+        user = frame if _is_users(file) else None
+        modules = frame if modules is None and _is_module(file) else modules
+        frame = frame.f_back
+    return inside or not spoken, user or modules
+
+
+def _says_guard(frame: FrameType) -> bool:
+    """Whether Python code calls one of torch's public questions about a size, ``guard_or_false`` and the like."""
+    caller = "" if frame.f_back is None else frame.f_back.f_code.co_filename
+    internal = caller.endswith(("/sym_node.py", "/symbolic_shapes.py"))
+    return frame.f_code.co_name.startswith("guard_") and frame.f_code.co_filename.endswith("/symbolic_shapes.py") and (
+        not internal
+    )
+
+
+def _is_module(filename: str) -> bool:
+    """Whether a file defines modules of torch's own, such as ``nn.MultiheadAttention``."""
+    return "/torch/nn/" in filename and not filename.endswith("/modules/module.py")
+
+
+def _is_users(filename: str) -> bool:
+    return not filename.startswith(_PACKAGE) and not any(part in filename for part in _LIBRARIES)
+
+
+def _place(frame: FrameType | None) -> Place:
+    if frame is None:
+        return Place()
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return Place(file, line, linecache.getline(file, line).strip())
+
+
+# ---------------------------------------------------------------- where an operation comes from
+
+
+def place_of(node: torch.fx.Node) -> Place:
+    """The user's line from which an operation came: the innermost one that is not a library's."""
+    kept = node.meta.get("stack_trace") or ""
+    lines = kept.splitlines()
+    if not lines or not lines[0].startswith("  File "):
+        return Place()
+    head, _, what = kept.partition("\n")
+    file, _, rest = head.removeprefix('  File "').partition('", line ')
+    return Place(file, int(rest.partition(",")[0]), what.strip())
+
+
+def blamed(trouble: BaseException) -> Place:
+    """The user's line in which an exception was raised."""
+    frames = [frame for frame in traceback.extract_tb(trouble.__traceback__) if _is_users(frame.filename)]
+    last = frames[-1] if frames else None
+    return Place() if last is None else Place(last.filename, last.lineno or 0, last.line or "")
+
+
+def _users_frame(_: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
+    """The innermost frame that is the user's, in place of torch's choice: frames of methods called ``forward``."""
+    users = [frame for frame in frames if _is_users(frame.filename)]
+    modules = [frame for frame in frames if _is_module(frame.filename)]
+    return traceback.StackSummary.from_list((users or modules)[-1:])
+
+
+def _attention(*args: Any, **more: Any) -> Any:
+    """Attention where the code says ``is_causal=length > 1``, which torch takes for a number but not for a symbol."""
+    known = [bool(one) if isinstance(one, torch.SymBool) else one for one in args]
+    return _TORCHS(*known, **{name: bool(one) if isinstance(one, torch.SymBool) else one for name, one in more.items()})
+
+
+_TORCHS = torch.nn.functional.scaled_dot_product_attention
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Torch as a tracer wants it: no search for a best einsum, no fused kernels of its own, no gradients."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with (
+            torch.no_grad(),
+            torch.backends.opt_einsum.flags(enabled=False),
+            mock.patch.object(PythonKeyTracer, "_filter_traceback_frames", _users_frame),
+            mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", _attention),
+        ):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+# ---------------------------------------------------------------- torch's expressions of sizes
+
+
+def plain(expr: Any, symbols: Mapping[sympy.Symbol, sympy.Expr]) -> Any:
+    """One of torch's expressions of sizes with SymPy's own functions, exact, in our symbols.
+
+    Floats are read as the fractions that they are; what torch calls ``FloorDiv`` is the exact quotient where there is
+    one, and a floor otherwise.
+    """
+    if expr in symbols:
+        return symbols[expr]
+    if not isinstance(expr, sympy.Basic) or not expr.args:
+        return sympy.Rational(float(expr)) if isinstance(expr, sympy.Float) else expr
+    args = [plain(one, symbols) for one in expr.args]
+    meaning = _FUNCTIONS.get(type(expr).__name__)
+    return expr.func(*args) if meaning is None else meaning(*args)
+
+
+def _floor(value: sympy.Expr, by: sympy.Expr) -> sympy.Expr:
+    whole = quotient(value, by)
+    return sympy.floor(value / by) if whole is None else whole
+
+
+def _ratio(value: sympy.Expr, by: sympy.Expr) -> sympy.Expr:
+    return value / by
+
+
+def _itself(value: sympy.Expr) -> sympy.Expr:
+    return value
+
+
+def _truncated(value: sympy.Expr) -> sympy.Expr:
+    return value if value.is_integer else sympy.floor(value)  # sizes are positive
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "FloorDiv": _floor, "CleanDiv": _floor, "IntTrueDiv": _ratio, "FloatTrueDiv": _ratio, "ToFloat": _itself,
+    "Identity": _itself, "PowByNatural": sympy.Pow, "FloatPow": sympy.Pow, "OpaqueUnaryFn_sqrt": sympy.sqrt,
+    "Mod": sympy.Mod, "PythonMod": sympy.Mod, "Max": sympy.Max, "Min": sympy.Min, "TruncToInt": _truncated,
+    "FloorToInt": _truncated, "TruncToFloat": _truncated, "CeilToInt": sympy.ceiling, "CeilDiv": lambda a, b:
+    sympy.ceiling(a / b),
+}  # fmt: skip
