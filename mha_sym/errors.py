@@ -61,8 +61,8 @@ class Problem(Exception):
             >>> Problem("no theorem 'softmx'", hint="did you mean softmax_rows_sum_to_one?").one_line()
             "no theorem 'softmx'; hint: did you mean softmax_rows_sum_to_one?"
         """
-        rows = str(self).split("\n")[1:]
-        return "; ".join([self.what, *(" ".join(row.split()) for row in rows)])
+        rows = (" ".join(row.split()) for row in str(self).split("\n"))  # what is quoted may have ends of lines, too
+        return "; ".join(row for row in rows if row)
 
 
 class AxisProblem(Problem):

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from mha_sym.proof.exponential_sums import Arithmetic, Array, Beyond, Pair, Sums, Unlucky
+from mha_sym.proof.exponential_sums import Arithmetic, Array, Beyond, Pair, Sums, Unlucky, one_by_one
 
 Below = tuple[int, ...]
 Terms = dict[Pair, Pair]  # coefficients by exponent
@@ -109,7 +109,7 @@ class Field(Arithmetic):
 
     def _over_one_each(self, flat: Sums) -> tuple[Sums, list[Below]]:
         """Every row over one denominator: the numerators, and the symbols below."""
-        rows = [self.over_one(self.entry(flat, n)) for n in range(flat.shape[0])]
+        rows = [self.over_one(self.entry(flat, n)) for n in range(one_by_one(flat.shape[0]))]
         most = max([1, *(len(numerator) for numerator, _ in rows)])
         e, c = np.zeros((2, len(rows), most), np.int64), np.zeros((2, len(rows), most), np.int64)
         for n, (numerator, _) in enumerate(rows):
@@ -125,7 +125,7 @@ class Field(Arithmetic):
 
     def _simplified(self, x: Sums) -> Sums:
         flat = x.reshaped((prod(x.shape),))
-        rows = [self._cancelled(self.entry(flat, n)) for n in range(flat.shape[0])]
+        rows = [self._cancelled(self.entry(flat, n)) for n in range(one_by_one(flat.shape[0]))]
         most = max([1, *map(len, rows)])
         wide = max([1, *(len(below) for row in rows for _, below in row)])
         c, e = np.zeros((2, len(rows), most), np.int64), np.zeros((2, len(rows), most), np.int64)

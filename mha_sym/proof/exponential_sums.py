@@ -19,6 +19,7 @@ Array = NDArray[np.int64]
 Pair = tuple[int, int]
 
 LARGEST = 1 << 22  # entries of an array
+ONE_BY_ONE = 1 << 14  # entries that are worked on one by one
 _SMALL = prod(sympy.primerange(200))
 _LAST = np.iinfo(np.int64).max
 _ODD = np.int64(0x5851F42D4C957F2D)
@@ -30,6 +31,17 @@ class Beyond(Exception):
 
 class Unlucky(Exception):
     """A number is zero modulo one of the primes only: draw again."""
+
+
+def one_by_one(count: int) -> int:
+    """The number of entries to be worked on one by one.
+
+    Raises:
+        Beyond: if that takes too long.
+    """
+    if count > ONE_BY_ONE:
+        raise Beyond("too many entries")
+    return count
 
 
 @dataclass(frozen=True)
@@ -287,8 +299,10 @@ class Arithmetic:
         self.loose = self.loose or x.d is not None
         shape, terms = x.shape, x.c.shape[-1]
         keys = self._keys(x.e.reshape(2, -1), None if x.d is None else x.d.reshape(prod(shape) * terms, -1))
-        values = np.array([(1, 1) if key == 0 else self.opaque("exponential", key) for key in keys.tolist()], np.int64)
-        c = x.c * values.T.reshape((2, *shape, terms)) % self.modulus(x.c)
+        found, where = np.unique(keys, return_inverse=True)
+        one_by_one(len(found))
+        values = np.array([(1, 1) if key == 0 else self.opaque("exponential", key) for key in found.tolist()], np.int64)
+        c = x.c * values[where].T.reshape((2, *shape, terms)) % self.modulus(x.c)
         c = c.sum(-1, keepdims=True)
         return Sums(c % self.modulus(c), None, None, x.height, x.below)
 
@@ -297,6 +311,7 @@ class Arithmetic:
         self.loose = True
         flat = np.moveaxis(self._packed(x), axis, -1)
         values = np.empty(flat.shape[:-1], object)
+        one_by_one(values.size)
         for place in np.ndindex(*values.shape):
             values[place] = self.opaque("max", *sorted(flat[place].tolist()))
         return Sums(self.scalars(values).c, None, None, 1, False)
@@ -305,6 +320,7 @@ class Arithmetic:
         """An opaque function of some arguments, entry by entry."""
         flat = np.broadcast_arrays(*map(self._packed, args))
         values = np.empty(flat[0].shape, object)
+        one_by_one(values.size)
         for place in np.ndindex(*values.shape):
             values[place] = self.opaque("function", name, *(int(one[place]) for one in flat))
         return Sums(self.scalars(values).c, None, None, max(one.height for one in args) + 1, False)
