@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -30,7 +30,7 @@ from mha_sym.proof.prover import prove_goal
 from mha_sym.proof.refute import refute
 from mha_sym.proof.rewrite import TooLong
 from mha_sym.proof.terms import TermError
-from mha_sym.proof.theorem import Claim, Theorem
+from mha_sym.proof.theorem import Assumption, Claim, Theorem
 from mha_sym.proof.witness import recheck
 from tests.controls.edits import Around, edits
 from tests.proof.random_exprs import at, paths, put
@@ -113,14 +113,14 @@ def _theorem(name: str) -> Theorem:
     return load(name)
 
 
-def proved(mutant: Mutant) -> bool | None:
-    """Whether search and checker prove it; None if one name would stand for two things."""
+def proved_equal(claim: Claim, assumptions: Sequence[Assumption]) -> bool | None:
+    """Whether search and checker prove a claim; None if one name would stand for two things."""
     meaning = Meaning()
-    for one in _theorem(mutant.theorem).assumptions:
+    for one in assumptions:
         if one.positive is not None:
             meaning.assume_positive(one.positive)
     try:
-        for goal in goals(meaning, "mutant", mutant.claim.left, mutant.claim.right):
+        for goal in goals(meaning, "mutant", claim.left, claim.right):
             result = prove_goal(goal, meaning.context())
             if not isinstance(result, Certificate):
                 return False
@@ -135,7 +135,7 @@ def proved(mutant: Mutant) -> bool | None:
 def judged(mutant: Mutant, explicit: bool = True) -> str:
     """What all engines together make of a mutant: refuted, equal, refused, one of `OPEN`, or a contradiction."""
     theorem = _theorem(mutant.theorem)
-    by_kernel = proved(mutant)
+    by_kernel = proved_equal(mutant.claim, theorem.assumptions)
     if by_kernel is None:
         return "refused"
     by_field = confirm(mutant.claim, theorem.assumptions).agrees
@@ -156,20 +156,23 @@ def _ring(*_: object) -> None:
     raise _TooSlow
 
 
+def within(seconds: int, answer: Callable[[], str], otherwise: str) -> str:
+    """An answer, or another word if it takes too long."""
+    signal.signal(signal.SIGALRM, _ring)
+    signal.alarm(seconds)
+    try:
+        return answer()
+    except _TooSlow:
+        return otherwise
+    finally:
+        signal.alarm(0)
+
+
 def answered(mutant: Mutant) -> Answer:
     """What became of a mutant, within a minute."""
     start = time.monotonic()
-    signal.signal(signal.SIGALRM, _ring)
-    signal.alarm(SLOW)
-    try:
-        verdict = judged(mutant)
-    except _TooSlow:
-        verdict = "slow"
-    finally:
-        signal.alarm(0)
-    return Answer(
-        mutant.theorem, mutant.claim.name, mutant.edit, mutant.place, verdict, time.monotonic() - start
-    )
+    verdict = within(SLOW, lambda: judged(mutant), "slow")
+    return Answer(mutant.theorem, mutant.claim.name, mutant.edit, mutant.place, verdict, time.monotonic() - start)
 
 
 # ---------------------------------------------------------------- the long run

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 import time
+import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -48,8 +49,17 @@ def fuzzed(name: str, kind: Kind, guard: Guard, inputs: int, start: int) -> Coun
         refused = isinstance(answer, Problem) or (isinstance(answer, dict) and answer["verdict"] != "accepted")
         found["refused" if refused else "taken"] += 1
 
-    one()
+    try:
+        one()
+    except Exception as fault:
+        said = "".join(traceback.format_exception(fault, limit=-6))
+        raise SystemExit(f"{name}: {_short(said)}") from None
     return found
+
+
+def _short(text: str, most: int = 6000) -> str:
+    """The beginning and the end of a long text."""
+    return text if len(text) <= most else f"{text[: most // 2]}\n...\n{text[-most // 2 :]}"
 
 
 def main() -> int:
