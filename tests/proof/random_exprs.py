@@ -212,6 +212,8 @@ def _exponential(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | No
 
 def _reduced(rng: Random, over: Axes, nodes: int, names: Names) -> Expr | None:
     extra = [a for a in PLAIN if a.name not in _inside(over)]
+    if not extra:
+        return None
     one = rng.choice(extra)
     inner = [*over, one]
     rng.shuffle(inner)
