@@ -151,7 +151,8 @@ class _Traced:
         with jax.enable_x64(True):
             given = {name: jax.numpy.asarray(arrays[name]) for name in self.specs}
             sizes = _sizes(self.specs, arrays)
-            made = guarded(lambda: self.code(given, lambda s: int(_put((s,), sizes)[0])), f"{self.title} raised")
+            code = jax.jit(lambda arrays: self.code(arrays, lambda s: int(_put((s,), sizes)[0])))  # compiled is faster
+            made = guarded(lambda: code(given), f"{self.title} raised")
         return dict(zip(output_names(made), map(np.asarray, jax.tree.leaves(made)), strict=True))
 
     # ------------------------------------------------------------ questions on sizes
