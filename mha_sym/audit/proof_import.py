@@ -117,16 +117,16 @@ def _is_mask(name: str) -> bool:
 # ---------------------------------------------------------------- validation
 
 
-def validate(impl: Implementation, case: Case, found: Import) -> tuple[dict[str, int], ...]:
+def validate(impl: Implementation, case: Case, found: Import) -> tuple[Setting, ...]:
     """Run the graph beside the code, in float64, at several sizes, those of 1 among them.
 
     Returns:
-        The sizes at which they agreed.
+        The draws on which they agreed, first one whose sizes are apart.
 
     Raises:
         TargetProblem: if they differ, or if there is nothing to compare.
     """
-    agreed: list[dict[str, int]] = []
+    agreed: list[Setting] = []
     numbers = {name: int(size) for name, size in found.sizes.items() if sympy.sympify(size).is_Integer}
     refused: Problem | None = None
     for draw, wanted in enumerate(_settings(numbers, found)):
@@ -139,7 +139,7 @@ def validate(impl: Implementation, case: Case, found: Import) -> tuple[dict[str,
         if not _holds(found.graph, setting):
             continue
         _compare(impl, found.graph, setting, shown)
-        agreed.append(dict(setting.sizes))
+        agreed.append(setting)
     if not agreed:
         raise refused or TargetProblem(f"{impl.title} runs at no size at which its graph holds")
     return tuple(agreed)
@@ -159,10 +159,15 @@ def _holds(graph: g.Graph, setting: Setting) -> bool:
     return all(bool(one.relation.subs(values)) for one in graph.notes.conditions)
 
 
-def _compare(impl: Implementation, graph: g.Graph, setting: Setting, shown: Mapping[str, Any]) -> None:
+def graph_arguments(graph: g.Graph, setting: Setting) -> dict[str, Any]:
+    """The arrays of a draw by the names of the inputs of a graph."""
     arrays = dict(setting.arguments)
     arrays.update(arrays.pop("weights", None) or {})
-    again = run_graph(graph, {name: np.asarray(arrays[name]) for name in graph.inputs()}, setting.sizes)
+    return {name: np.asarray(arrays[name]) for name in graph.inputs()}
+
+
+def _compare(impl: Implementation, graph: g.Graph, setting: Setting, shown: Mapping[str, Any]) -> None:
+    again = run_graph(graph, graph_arguments(graph, setting), setting.sizes)
     for word, value in _stages(impl, dict(again), setting.sizes).items():
         expected = shown[word]
         finite = np.isfinite(expected)

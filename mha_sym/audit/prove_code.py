@@ -16,10 +16,13 @@ from typing import Any
 import sympy
 
 from mha_sym.audit.cases import Case, cases_of
+from mha_sym.audit.check import _described
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proof_import import Import, import_numpy, validate
 from mha_sym.audit.proof_statement import Statement
+from mha_sym.audit.proof_trace import Departure, departure
 from mha_sym.audit.setting import ties_of
+from mha_sym.audit.target import load
 from mha_sym.axes import size_symbol
 from mha_sym.errors import Problem, TargetProblem
 from mha_sym.expr import Expr, Select, Split
@@ -47,6 +50,7 @@ class CaseProof:
         found: the import.
         lifted: the import as expressions.
         agreed: the sizes at which graph and code agreed in numbers.
+        departure: where the code departs from the specification, if it is not proved.
         discharged: conditions on sizes whose other side was proved as well, one sentence each.
         open: conditions on sizes that the proof needs.
     """
@@ -57,6 +61,7 @@ class CaseProof:
     found: Import
     lifted: Lift
     agreed: tuple[dict[str, int], ...] = ()
+    departure: Departure | None = None
     discharged: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
 
@@ -106,6 +111,24 @@ class CodeProof:
             inputs = [a for e in arrays for a in e.axes]
             used |= {s.name for a in (*axes, *inputs) for s in a.size.free_symbols}
         return tuple(sorted(used))
+
+
+def prove_target(
+    target: str, causal: bool | None = None, against: str | None = None, **said: Any
+) -> CodeProof:
+    """Prove what a TARGET of the command line names.  It is imported and run: it is the user's code.
+
+    Args:
+        target: ``file.py:object`` or ``module:object``.
+        causal: as for `prove_code`.
+        against: another target, to which the first is to be proved equal.
+        said: what the user says of a plain function: ``heads``, ``kv_heads``, ``batch_first``, ``layout``.
+    """
+    impl = _described(load(target), said, causal, target)
+    try:
+        return prove_code(impl, causal)
+    except Problem as problem:
+        return CodeProof(target, f"{impl.how_stored.name}: {impl.how_stored.words}", problem=problem)
 
 
 def prove_code(
@@ -205,7 +228,10 @@ class _Work:
         started = time.perf_counter()
         outcomes = tuple(_prove(self.impl, found.statement, lifted))
         self.seconds["prove"] += time.perf_counter() - started
-        made = CaseProof(case.name, _together(outcomes), outcomes, found, lifted, agreed)
+        verdict = _together(outcomes)
+        departs = departure(self.impl, case, found, agreed[0]) if verdict is not Verdict.PROVED else None
+        sizes = tuple(dict(one.sizes) for one in agreed)
+        made = CaseProof(case.name, verdict, outcomes, found, lifted, sizes, departs)
         return self.with_conditions(case, made, depth)
 
     # ------------------------------------------------------------ conditions on sizes

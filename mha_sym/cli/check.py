@@ -26,29 +26,49 @@ from mha_sym.cli.limit import timeout_option, within
 @click.option("--batch-first/--no-batch-first", default=None, help="Order of the axes, if the target does not say.")
 @click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Random inputs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Their seed.")
+@click.option("--prove", is_flag=True, help="Prove it, too: for all sizes that its code leaves open, and all weights.")
+@click.option("--against", metavar="TARGET", help="With --prove: prove it equal to this one, not to the specification.")
 @timeout_option
 @json_option
 @traceback_option
-def check(target: str, as_json: bool, timeout: float | None, **options: Any) -> int:
+def check(
+    target: str, as_json: bool, timeout: float | None, prove: bool, against: str | None, **options: Any
+) -> int:
     """Check an implementation of multi-head attention.  This runs the code of TARGET.
 
     A DUMP, a file .npz or .safetensors with x, the weights, y and any intermediates, is read and not run.
 
-    Ends with 0 if it agrees, 1 if it disagrees, 2 if it could not be run.
+    Ends with 0 if it agrees, 1 if it disagrees, 2 if it could not be run; with --prove, 0 needs a proof as well.
     """
     if timeout is not None:
         return within(timeout, target)
+    if against is not None and not prove:
+        raise click.UsageError("--against says what to prove it equal to; give --prove as well")
     with contextlib.redirect_stdout(sys.stderr):  # what the target itself prints is not the report
         report = _checked(target, options)
     if report.problem is not None and not report.compared and not as_json:
         raise report.problem
     if report.problem is not None and wants_traceback():
         traceback.print_exception(report.problem)
+    proof = _proof(target, against, options) if prove and report.compared else None
     if as_json:
-        write_json(report.json())
+        write_json(report.json() if proof is None else {**report.json(), "proof": proof.json()})
     else:
-        write(report.text())
-    return int(report.exit_code)
+        write("\n\n".join([report.text(), *([] if proof is None else [proof.text()])]))
+    return int(report.exit_code) or int(proof is not None and proof.exit_code)
+
+
+def _proof(target: str, against: str | None, options: dict[str, Any]) -> Any:
+    """What can be proved of an implementation."""
+    from mha_sym.audit.dump import is_dump
+    from mha_sym.audit.proof_report import proved
+    from mha_sym.errors import Problem
+
+    if is_dump(target):
+        raise Problem("a dump holds numbers, of which nothing can be proved", hint="give the code that computes them")
+    words = ("heads", "kv_heads", "layout", "causal", "batch_first")
+    with contextlib.redirect_stdout(sys.stderr):
+        return proved(target, against, **{word: options[word] for word in words})
 
 
 def _checked(target: str, options: dict[str, Any]) -> Any:
