@@ -374,7 +374,7 @@ class Evidence:
 i, q, s1 = Var("i", S), Var("q", S), Var("s1", S)
 xi, xq = Entry("x", (i, t)), Entry("x", (q, t))
 late, early = Cmp("le", s, t), Cmp("le", t, r)
-NOWHERE = Entry("nowhere", ())
+later, zs = Entry("x", (At(2), t)), Entry("z", (s,))
 
 EVIDENCE: dict[str, Evidence] = {
     "unfold": Evidence(
@@ -407,7 +407,7 @@ EVIDENCE: dict[str, Evidence] = {
             ("no such lemma", x, {"name": "no such", "at": ()}),
             ("wrong number of positions", Add((x, x)), {"name": "twice", "at": (s,)}),
             ("a position outside its axis", Add((x, x)), {"name": "twice", "at": (s, s)}),
-            ("a position outside its axis", Add((x, x)), {"name": "twice", "at": (At(2), t)}),
+            ("a position outside its axis", Add((later, later)), {"name": "twice", "at": (At(2), t)}),
             ("a position outside its axis", Add((x, x)), {"name": "twice", "at": (Inj(s, BLOCKS, 0), t)}),
             ("the lemma says something else", Add((x, xi)), {"name": "twice", "at": (s, t)}),
             ("the lemma says something else", Add((x, x)), {"name": "twice", "at": (i, t)}),
@@ -639,7 +639,11 @@ EVIDENCE: dict[str, Evidence] = {
             ("wrong number of positions", Mul((g, Apply("inv", g))), {"value": 0, "inverse": 1, "given": ((1, (s,)),)}),
             (
                 "a position outside its axis",
-                Mul((z, Apply("inv", z))), {"value": 0, "inverse": 1, "given": ((2, (s,)),)},
+                Mul((zs, Apply("inv", zs))), {"value": 0, "inverse": 1, "given": ((2, (s,)),)},
+            ),
+            (
+                "the factors are not inverse to each other",
+                Mul((g, Apply("inv", x))), {"value": 0, "inverse": 1, "given": ((1, ()),)},
             ),
         ),
         a_cancelling(),
@@ -679,6 +683,10 @@ EVIDENCE: dict[str, Evidence] = {
             (
                 "not two brackets of order that meet",
                 Mul((late, Cmp("eq", t, r), Cmp("le", s, r))), {"brackets": (0, 1), "where": (2,)},
+            ),
+            (
+                "not two brackets of order that meet",
+                Mul((late, Cmp("le", r, j), Cmp("le", s, j))), {"brackets": (0, 1), "where": (2,)},
             ),
             ("not two brackets of order that meet", Mul((m, m, m)), {"brackets": (0, 1), "where": (2,)}),
             (
@@ -733,6 +741,58 @@ EVIDENCE: dict[str, Evidence] = {
 }  # fmt: skip
 
 
+half = Fraction(1, 2)
+
+#: more places where a rule applies, and what it makes of them
+MORE: tuple[tuple[str, Term, dict[str, Any], Term], ...] = (
+    ("unfold", Entry("D", (s, r)), {}, sum_over(t, Mul((x, Apply("exp", y))))),
+    ("lemma", Mul((number(2), x)), {"name": "twice", "at": (s, t), "back": True}, Add((x, x))),
+    ("arithmetic", Add((x, number(2), Add((y, number(3))))), {}, Add((x, y, number(5)))),
+    ("arithmetic", Add((x, number(2), number(-2))), {}, x), ("arithmetic", Add((number(2), number(-2))), {}, ZERO),
+    ("arithmetic", Add(()), {}, ZERO), ("arithmetic", Mul(()), {}, ONE), ("arithmetic", Mul((x, ONE)), {}, x),
+    ("arithmetic", Mul((x, ZERO, Size("T"))), {}, ZERO),
+    ("arithmetic", Mul((Size("T"), x, Size("T", Fraction(-1)))), {}, x),
+    ("arithmetic", Mul((Size("5", half), Size("5", half))), {}, number(5)),
+    ("arithmetic", Mul((x, Size("5", -half))), {}, Mul((number(Fraction(1, 5)), Size("5", half), x))),
+    ("arithmetic", Apply("inv", number(-4)), {}, number(Fraction(-1, 4))), ("arithmetic", Apply("inv", ZERO), {}, ZERO),
+    ("arithmetic", Apply("inv", Size("T", half)), {}, Size("T", -half)),
+    ("arithmetic", Apply("inv", Apply("inv", x)), {}, x), ("arithmetic", Apply("exp", ZERO), {}, ONE),
+    ("distribute", Mul((x, Add(()))), {"position": 1}, Add(())), ("distribute", Mul((Add((x, y)),)), {"position": 0},
+                                                                  Add((Mul((x,)), Mul((y,))))),
+    ("take_out", Add((Mul((x, y)), Mul((y, x)))), {"positions": ((1, 0), (0, 1))}, Mul((x, y, Add((ONE, ONE))))),
+    ("collect", Add((Mul((number(2), Mul((number(3), x)))), x)), {"first": 0, "second": 1}, Mul((number(7), x))),
+    ("collect", Add((number(2), number(3))), {"first": 1, "second": 0}, Mul((number(5), ONE))),
+    ("pull", Mul((sum_over(t, y), x)), {"position": 0},
+     sum_over(Var("t1", T), Mul((Entry("y", (Var("t1", T), r)), x)))),
+    ("factor", sum_over(i, Mul((x, y))), {"positions": (1, 0)}, Mul((x, y, sum_over(i, ONE)))),
+    ("factor", sum_over(i, x), {"positions": (0,)}, Mul((x, sum_over(i, ONE)))),
+    ("exchange", sum_over(s, sum_over(Var("s", T), Entry("x", (At(0), Var("s", T))))), {},
+     sum_over(t, sum_over(s, Entry("x", (At(0), t))))),
+    ("split_sum", sum_over(c, Mul((z, Entry("w", (c,))))), {},
+     sum_over(Var("h", H), sum_over(j, Mul((z, Entry("w", (Join(HK, (Var("h", H), j)),))))))),
+    ("split_sum", sum_over(Var("b", SIX), sum_over(Var("e", TWO), Entry("u", (Var("b", SIX), Var("e", TWO))))), {},
+     sum_over(a, sum_over(Var("o", THREE), sum_over(Var("e", TWO), Entry(
+         "u", (Join(SIX, (a, Var("o", THREE))), Var("e", TWO))))))),
+    ("split_sum", sum_over(Var("e", SIX), Entry("u", (Var("e", SIX), a))), {},
+     sum_over(Var("o", TWO), sum_over(Var("q", THREE), Entry("u", (Join(SIX, (Var("o", TWO), Var("q", THREE))), a))))),
+    ("delta", sum_over(i, Cmp("eq", i, s)), {"position": 0}, ONE),
+    ("delta", sum_over(i, Mul((Cmp("eq", i, s), xi))), {"position": 0}, x),
+    ("delta", sum_over(a, Mul((Entry("f", (a,)), Cmp("eq", At(1), a)))), {"position": 1}, Entry("f", (At(1),))),
+    ("reindex", sum_over(r, z), {"name": "pi", "inverse": True}, sum_over(r, Entry("z", (Perm("pi", True, r),)))),
+    ("exp_product", Mul((Apply("exp", x), Apply("exp", z))), {"first": 0, "second": 1}, Apply("exp", Add((x, z)))),
+    ("exp_of_sum", Apply("exp", Add(())), {}, Mul(())), ("inverse_of_product", Apply("inv", Mul(())), {}, Mul(())),
+    ("cancel", Mul((Apply("inv", z), z)), {"value": 1, "inverse": 0, "given": ((2, (r,)),)}, ONE),
+    ("guard", Mul((late, x, late)), {"brackets": (2,), "where": (0,)}, Mul((ONE, x, late))),
+    ("guard", Mul((m, sum_over(i, Mul((m, xi))))), {"brackets": (0,), "where": (1, 0, 0)},
+     Mul((m, sum_over(i, Mul((ONE, xi)))))),
+    ("guard", Mul((Cmp("le", s, r, 1), Cmp("le", t, r, 2), x, Cmp("le", s, t, -1))),
+     {"brackets": (3, 1), "where": (0,)}, Mul((ONE, Cmp("le", t, r, 2), x, Cmp("le", s, t, -1)))),
+    ("guard", Mul((late, early, Cmp("le", r, j), Apply("exp", Cmp("le", s, j)))),
+     {"brackets": (0, 1, 2), "where": (3, 0)}, Mul((late, early, Cmp("le", r, j), Apply("exp", ONE)))),
+    ("spread", Mul((late, x, early)), {"brackets": (0, 2), "where": (1,)},
+     Mul((late, Mul((Cmp("le", s, r), x)), early))),
+)  # fmt: skip
+
 DECIDED: tuple[tuple[Term, Term], ...] = (
     (Cmp("le", s, s), ONE), (Cmp("le", s, s, 2), ONE), (Cmp("eq", c, c), ONE), (Cmp("le", At(0), s), ONE),
     (Cmp("le", At(2), At(1), 1), ONE), (Cmp("le", At(2), At(1)), ZERO), (Cmp("eq", At(2), At(1), 1), ONE),
@@ -782,6 +842,15 @@ def test_every_side_condition_is_run_into() -> None:
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_a_rule_does_what_it_says(name: str) -> None:
     term, args, expected = EVIDENCE[name].match
+    made = RULES[name](term, FULL, **args)
+    assert equal(made, expected), f"{key(made)}\n{key(expected)}"
+    same_value(term, made)
+
+
+@pytest.mark.parametrize(
+    ("name", "term", "args", "expected"), MORE, ids=[f"{row[0]}-{n}" for n, row in enumerate(MORE)]
+)
+def test_a_rule_does_what_it_says_elsewhere(name: str, term: Term, args: dict[str, Any], expected: Term) -> None:
     made = RULES[name](term, FULL, **args)
     assert equal(made, expected), f"{key(made)}\n{key(expected)}"
     same_value(term, made)
