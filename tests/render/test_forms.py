@@ -159,15 +159,16 @@ def test_what_tex_does_not_accept() -> None:
     assert caught.value.got == "! Undefined control sequence."
 
 
-def test_without_a_tex_engine(
+def test_without_anything_that_makes_a_pdf(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(pdf_module, "engine", lambda: None)
     target = tmp_path / "rows.pdf"
     assert main(["derive", "split_transpose_join_is_identity", "--format", "pdf", "-o", str(target)]) == Exit.UNUSABLE
     assert [one.name for one in tmp_path.iterdir()] == ["rows.tex"]
     err = capsys.readouterr().err
     assert "apt-get install --no-install-recommends texlive-latex-base texlive-latex-recommended lmodern" in err
+    assert "pip install typst" in err
 
 
 def test_controls_are_counted_in_every_form() -> None:
