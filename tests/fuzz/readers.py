@@ -218,7 +218,7 @@ def _toml(value: Any) -> str:
 
 
 def _read_settings(place: Path, text: bytes) -> object:
-    dump, file = place / "dump.npz", place / "settings.toml"
+    dump, file = place / "valid.npz", place / "settings.toml"
     if not dump.exists():
         dump.write_bytes(npz(arrays()))
     file.write_bytes(text)

@@ -150,7 +150,7 @@ def mask_after_exponential(rw: Rewriter, e: Expr) -> Expr | None:
 
 
 def maximum_subtracted(rw: Rewriter, e: Expr) -> Expr | None:
-    if not isinstance(e, Softmax):
+    if not isinstance(e, Softmax) or any(one.blocks for one in e.over):  # of blocks laid end to end no maximum is taken
         return None
     return replace(e, arg=e.arg - Reduce("max", e.arg, e.over))
 
