@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import math
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 import sympy
@@ -31,7 +32,8 @@ from mha_sym.importers.sizes import quotient
 _LIBRARIES = ("/torch/", "/einops/", "/opt_einsum/", "/contextlib.py", "/mock.py", "<")
 _HERE = __file__
 _PACKAGE = str(Path(__file__).resolve().parents[1])
-Sizes = Mapping[sympy.Symbol, int]
+Size: TypeAlias = sympy.Expr | int
+Sizes: TypeAlias = Mapping[sympy.Symbol, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +83,14 @@ class Trace:
 
 
 def trace(
-    call: Callable[[Mapping[str, torch.Tensor]], Any],
-    tensors: Mapping[str, tuple[Sequence[sympy.Expr | int], torch.dtype]],
+    call: Callable[[Mapping[str, torch.Tensor], Callable[[Size], Any]], Any],
+    tensors: Mapping[str, tuple[Sequence[Size], torch.dtype]],
     hints: Sizes,
 ) -> Trace:
     """Run a callable once on tensors that have sizes and no entries.
 
     Args:
-        call: takes the tensors by key.
+        call: takes the tensors by key, and a function that gives a size of ours as torch has it.
         tensors: the shape and dtype of each.
         hints: a number for every symbol.  It decides which branches the code takes; each is recorded.
 
@@ -97,13 +99,17 @@ def trace(
     """
     env = _Env()
     sizes = {symbol: env.size(symbol, hint) for symbol, hint in hints.items()}
+
+    def size(value: Size) -> Any:
+        return _symint(value, sizes)
+
     with FakeTensorMode(shape_env=env, allow_non_fake_inputs=True):
-        fakes = [torch.empty([_symint(n, sizes) for n in shape], dtype=kind) for shape, kind in tensors.values()]
+        fakes = [torch.empty([size(n) for n in shape], dtype=kind) for shape, kind in tensors.values()]
 
     def run(given: list[Any], arrays: list[torch.Tensor]) -> Any:
         del given  # sizes are arguments so that the graph can name them
         with env.listening():
-            return call(dict(zip(tensors, arrays, strict=True)))
+            return call(dict(zip(tensors, arrays, strict=True)), size)
 
     with _quiet():
         made = make_fx(
@@ -114,7 +120,7 @@ def trace(
     return Trace(made.graph, kept, tuple(tensors), tuple(hints), (*env.asked, *env.assumed()), env.ours)
 
 
-def _symint(size: sympy.Expr | int, sizes: Mapping[sympy.Symbol, Any]) -> Any:
+def _symint(size: Size, sizes: Mapping[sympy.Symbol, Any]) -> Any:
     """A size as torch counts it: sums and products of its symbolic integers."""
     if not isinstance(size, sympy.Expr):
         return size
@@ -122,6 +128,8 @@ def _symint(size: sympy.Expr | int, sizes: Mapping[sympy.Symbol, Any]) -> Any:
         return int(size)
     if size.is_Symbol:
         return sizes[size]
+    if not (size.is_Add or size.is_Mul):
+        raise ValueError(f"{size} is no sum or product of sizes")
     parts = [_symint(one, sizes) for one in size.args]
     made = parts[0]
     for one in parts[1:]:
@@ -229,27 +237,30 @@ def _place(frame: FrameType | None) -> Place:
 
 def place_of(node: torch.fx.Node) -> Place:
     """The user's line from which an operation came: the innermost one that is not a library's."""
-    kept = node.meta.get("stack_trace") or ""
-    lines = kept.splitlines()
-    if not lines or not lines[0].startswith("  File "):
+    head, _, what = (node.meta.get("stack_trace") or "").strip().partition("\n")
+    if not head.startswith('File "'):
         return Place()
-    head, _, what = kept.partition("\n")
-    file, _, rest = head.removeprefix('  File "').partition('", line ')
+    file, _, rest = head.removeprefix('File "').partition('", line ')
     return Place(file, int(rest.partition(",")[0]), what.strip())
 
 
 def blamed(trouble: BaseException) -> Place:
     """The user's line in which an exception was raised."""
-    frames = [frame for frame in traceback.extract_tb(trouble.__traceback__) if _is_users(frame.filename)]
-    last = frames[-1] if frames else None
-    return Place() if last is None else Place(last.filename, last.lineno or 0, last.line or "")
+    found = _innermost(traceback.extract_tb(trouble.__traceback__))
+    return Place(found[0].filename, found[0].lineno or 0, found[0].line or "") if found else Place()
 
 
 def _users_frame(_: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
     """The innermost frame that is the user's, in place of torch's choice: frames of methods called ``forward``."""
-    users = [frame for frame in frames if _is_users(frame.filename)]
-    modules = [frame for frame in frames if _is_module(frame.filename)]
-    return traceback.StackSummary.from_list((users or modules)[-1:])
+    return traceback.StackSummary.from_list(_innermost(frames))
+
+
+def _innermost(frames: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """The innermost frame of the traced code that is the user's, or else that of a module of torch's; or none."""
+    start = max((n for n, one in enumerate(frames) if one.filename == _HERE and one.name == "run"), default=-1)
+    inside = frames[start + 1 :]
+    users = [frame for frame in inside if _is_users(frame.filename)]
+    return (users or [frame for frame in inside if _is_module(frame.filename)])[-1:]
 
 
 def _attention(*args: Any, **more: Any) -> Any:
@@ -258,7 +269,21 @@ def _attention(*args: Any, **more: Any) -> Any:
     return _TORCHS(*known, **{name: bool(one) if isinstance(one, torch.SymBool) else one for name, one in more.items()})
 
 
-_TORCHS = torch.nn.functional.scaled_dot_product_attention
+_TORCHS: Callable[..., Any] = torch.nn.functional.scaled_dot_product_attention
+
+
+def _root(value: Any) -> Any:
+    """The square root of a number, or of a symbolic one without asking for its value."""
+    return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else _PLAIN_ROOT(value)
+
+
+def _real(value: Any = 0.0) -> Any:
+    """A number as a float, or a symbolic one without asking for its value."""
+    symbolic: Callable[[Any], Any] = torch.sym_float
+    return symbolic(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(value)
+
+
+_PLAIN_ROOT = math.sqrt
 
 
 @contextlib.contextmanager
@@ -272,6 +297,8 @@ def _quiet() -> Iterator[None]:
             torch.backends.opt_einsum.flags(enabled=False),
             mock.patch.object(PythonKeyTracer, "_filter_traceback_frames", _users_frame),
             mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", _attention),
+            mock.patch.object(torch.nn.functional, "float", _real, create=True),
+            mock.patch.object(math, "sqrt", _root),
         ):
             yield
     finally:
