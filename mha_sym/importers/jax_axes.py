@@ -107,7 +107,8 @@ def _split(lo: Lowering, params: Params, x: Value) -> list[Value]:
 def _slice(lo: Lowering, params: Params, x: Value) -> Value:
     ref, known = x.ref, x.known
     strides = params["strides"] or (1,) * len(params["start_indices"])
-    for axis, (first, last, step) in enumerate(zip(params["start_indices"], params["limit_indices"], strides, strict=True)):
+    cuts = list(zip(params["start_indices"], params["limit_indices"], strides, strict=True))
+    for axis, (first, last, step) in enumerate(cuts):
         start, stop = lo.size(first), lo.size(last)
         if step == 1:
             ref = lo.g.slice(ref, axis, start, sympy.expand(stop - start))
@@ -116,7 +117,7 @@ def _slice(lo: Lowering, params: Params, x: Value) -> Value:
         else:
             lo.g.refuse("every few positions of an axis of symbolic size are picked")
     if known is not None:
-        known = known[tuple(slice(*map(int, one)) for one in zip(params["start_indices"], params["limit_indices"], strides, strict=True))]
+        known = known[tuple(slice(*map(int, one)) for one in cuts)]
     return Value(ref, known)
 
 
@@ -133,9 +134,10 @@ def _rev(lo: Lowering, params: Params, x: Value) -> Ref:
 
 @primitive("concatenate", words="concat")
 def _concatenate(lo: Lowering, params: Params, *args: Value) -> Value:
-    known = [one.known for one in args]
-    whole = None if any(one is None for one in known) else np.concatenate(known, axis=params["dimension"])  # type: ignore[arg-type]
-    return Value(lo.g.concat([one.ref for one in args], params["dimension"]), whole)
+    known = [one.known for one in args if one.known is not None]
+    axis = params["dimension"]
+    whole: Known | None = np.concatenate(known, axis=axis) if len(known) == len(args) else None
+    return Value(lo.g.concat([one.ref for one in args], axis), whole)
 
 
 @primitive("pad", words="concat with the padding")
@@ -191,9 +193,9 @@ def _gather(lo: Lowering, params: Params, x: Value, indices: Value) -> Ref:
         )  # fmt: skip
     if indices.known.ndim == 1:
         return _picked(lo, x.ref, dict(zip(mapped, indices.known, strict=True)), sizes, numbers.collapsed_slice_dims)
-    if indices.known.ndim == 2 and len(mapped) == 1 and numbers.collapsed_slice_dims == mapped:
-        return _listed(lo, x.ref, mapped[0], indices.known[:, 0], sizes, numbers.offset_dims)
-    lo.g.refuse("positions of several axes are looked up at once")
+    if indices.known.ndim != 2 or len(mapped) != 1 or numbers.collapsed_slice_dims != mapped:
+        lo.g.refuse("positions of several axes are looked up at once")
+    return _listed(lo, x.ref, mapped[0], indices.known[:, 0], sizes, numbers.offset_dims)
 
 
 def _picked(

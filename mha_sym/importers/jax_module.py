@@ -188,14 +188,15 @@ class _Traced:
         """Whether two graphs give the same numbers where a size is 1."""
         sizes = {**self.hints, one: 1}
         rng = np.random.default_rng(0)
-        arrays = {name: rng.normal(size=value.shape) for name, value in self.captured.items()}
+        arrays = {name: np.asarray(rng.normal(size=one.shape)) for name, one in self.captured.items()}
         for name, spec in self.specs.items():
             shape = [int(n) for n in _put(spec.shape, sizes)]
-            arrays[name] = np.ones(shape, bool) if spec.dtype == "bool" else rng.normal(size=shape)
+            arrays[name] = np.ones(shape, bool) if spec.dtype == "bool" else np.asarray(rng.normal(size=shape))
         named = {symbol.name: value for symbol, value in sizes.items()}
         ours, theirs = run_graph(made, arrays, named), run_graph(other, arrays, named)
         return all(
-            ours[n].shape == theirs[n].shape and np.allclose(ours[n], theirs[n], 1e-9, 1e-9, equal_nan=True) for n in ours
+            ours[n].shape == theirs[n].shape and np.allclose(ours[n], theirs[n], 1e-9, 1e-9, equal_nan=True)
+            for n in ours
         )
 
 

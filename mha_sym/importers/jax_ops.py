@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import jax
 import jax.extend.core
@@ -122,7 +122,8 @@ class Lowering:
     def read(self, atom: Any, made: Mapping[Any, Any]) -> Value:
         """An argument of an equation: a literal, or what was made before."""
         if isinstance(atom, jax.extend.core.Literal):
-            return self.number(np.asarray(atom.val, atom.aval.dtype))
+            kind: Any = atom.aval
+            return self.number(np.asarray(atom.val, kind.dtype))
         found = made[atom]
         if isinstance(found, _Refused):
             raise found.problem
@@ -133,16 +134,15 @@ class Lowering:
         name, count = equation.primitive.name, len(equation.outvars)
         entry = PRIMITIVES.get(name)
         try:
-            if entry is None:
-                self.unknown(name)
-            found = entry.make(self, equation.params, *(self.read(one, made) for one in equation.invars))
+            make = self.unknown(name) if entry is None else entry.make
+            found = make(self, equation.params, *(self.read(one, made) for one in equation.invars))
         except ImportProblem as problem:
             return [_Refused(problem)] * count
         if isinstance(found, list):
             return found
         return [found if isinstance(found, Value) else Value(found)]
 
-    def unknown(self, name: str) -> Any:
+    def unknown(self, name: str) -> NoReturn:
         """Refuse a primitive that is not in the table."""
         if name.startswith(("random", "threefry", "rng")):
             self.g.refuse(
@@ -165,7 +165,8 @@ class Lowering:
             return
         theirs, ours = tuple(self.sizes(variable.aval.shape)), self.shape(result)
         if theirs != ours and [sympy.expand(s) for s in ours] != list(theirs):
-            self.g.refuse(f"{equation.primitive.name} was not read as JAX means it", expected=str(theirs), got=str(ours))
+            name = equation.primitive.name
+            self.g.refuse(f"{name} was not read as JAX means it", expected=str(theirs), got=str(ours))
 
     def inlined(self, closed: Any, args: Sequence[Value]) -> list[Value]:
         """A jaxpr inside of an equation, opened."""

@@ -94,7 +94,7 @@ def trace(code: Code, specs: Mapping[str, Spec], hints: Sizes) -> Trace:
     """
     scope = _Scope(hints)
     with jax.enable_x64(True), scope.listening():
-        given = {name: jax.ShapeDtypeStruct(scope.shape(one.shape), np.dtype(one.dtype)) for name, one in specs.items()}
+        given = {name: scope.struct(one) for name, one in specs.items()}
         jaxpr, result = jax.make_jaxpr(lambda arrays: code(arrays, scope.size), return_shape=True)(given)
     return Trace(jaxpr, tuple(scope.branches), output_names(result), tuple(sorted(specs)))
 
@@ -147,22 +147,30 @@ class _Scope:
         """A shape as JAX has it."""
         return tuple(map(self.size, sizes))
 
+    def struct(self, spec: Spec) -> Any:
+        """A placeholder of these sizes."""
+        placeholder: Any = jax.ShapeDtypeStruct
+        return placeholder(self.shape(spec.shape), np.dtype(spec.dtype))
+
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """While this lasts, questions that code outside of JAX asks of sizes are recorded."""
+        def roots(one: Any) -> Any:
+            return jax.numpy.sqrt(jax.numpy.asarray(one))
+
         kind: Any = type(next(iter(self.dims.values()))) if self.dims else _Nothing
         ours = {
             **{name: self._asked(getattr(kind, name), *_RELATIONS[name]) for name in _RELATIONS},
             **{name: self._value(vars(kind).get(name)) for name in _VALUES},
             **{name: _real(getattr(kind, name), _REAL[name]) for name in _REAL},
-            "sqrt": lambda one: jax.numpy.sqrt(jax.numpy.asarray(one)),  # NumPy asks objects for it
+            "sqrt": roots,  # NumPy asks objects for it
         }
         saved = {name: vars(kind).get(name) for name in ours}
         square_root = math.sqrt
         try:
             for name, special in ours.items():
                 setattr(kind, name, special)
-            math.sqrt = lambda one: one.sqrt() if export.is_symbolic_dim(one) else square_root(one)
+            math.sqrt = lambda one: roots(one) if isinstance(one, kind) else square_root(one)
             yield
         finally:
             math.sqrt = square_root
