@@ -18,12 +18,17 @@ from mha_sym.audit.evidence import Evidence, forms_of, largest, predicted
 from mha_sym.audit.explanation import Diagnosis, Explanation, Twin
 from mha_sym.audit.faults import faults, find_fault, name_of
 from mha_sym.audit.fit import fit
+from mha_sym.audit.precision import Array
 from mha_sym.audit.search import Search, Which
 
 #: what fits within the bound but leaves so many times the difference that the best leaves is not what was done
-_FARTHER = 30.0
+_FARTHER = 10.0
+#: of those that leave at most so many times the least difference, the first of the catalogue is named
+_CLOSE = 3.0
 #: a difference of so many roundings of the largest entry is as good as none
-_ROUNDINGS = 16.0
+_ROUNDINGS = 2.0
+#: two outputs that are apart by so much of their largest entry, in float64, are not one function
+_APART = 1e-9
 
 #: asks for a further run of the implementation, by its number
 More = Callable[[int], Sequence[Evidence]]
@@ -68,13 +73,13 @@ def _by_case(search: Search) -> tuple[Explanation, ...]:
 def _told(found: Sequence[Which], runs: Sequence[Evidence], alike: Mapping[str, Sequence[str]]) -> Explanation:
     """The best explanation, those that cannot be told from it, and those that fit less well."""
     left = {which: _left(which, runs) for which in found}
-    first = min(found, key=lambda which: left[which] > _FARTHER * min(left.values()))
+    first = min(found, key=lambda which: left[which] > _CLOSE * min(left.values()))
     others = [which for which in found if which is not first]
     twins, farther = list[Twin](), list[Twin]()
     for other in others:
         ratio = left[other] / left[first]
         if ratio > _FARTHER:
-            farther.append(Twin((name_of(other),), False, f"fits, too, but leaves {ratio:.2g} times the difference"))
+            farther.append(Twin((name_of(other),), False, f"leaves {ratio:.2g} times the difference"))
         else:
             twins.append(_twin(first, other, runs))
     for fault in first if len(first) > 1 else ():
@@ -108,26 +113,32 @@ def _twin(first: Which, other: Which, runs: Sequence[Evidence]) -> Twin:
     """What is known of two explanations that fit all runs."""
     on = next((one for one in runs if "y" in one.wrong), runs[0])
     name = (name_of(other),)
+    apart = max(_apart(first, other, one) for one in runs)
+    if apart > 0:
+        return Twin(name, False, f"another function, but the two differ by {apart:.1g} of the bound at most here")
     if same_function(forms_of(on.spec, {}, on.same), first, other):
         return Twin(name, True, "the same function, proved for all sizes")
     if same_function(on.forms_for((*first, *other)), first, other):
         ties = ", ".join(f"{a} = {b if isinstance(b, str) else ' '.join(b)}" for a, b in on.ties.items())
         return Twin(name, True, f"the same function where {ties}, proved; this implementation was run only there")
-    apart = max(_apart(first, other, one) for one in runs)
-    if apart > 0:
-        return Twin(name, False, f"another function, but the two differ by {apart:.1g} of the bound at most here")
     return Twin(name, False, "gives the same output at all sizes that this implementation was run at; not proved equal")
 
 
 def _apart(first: Which, other: Which, on: Evidence) -> float:
     """How far two faulty outputs are from one another, in units of the bound; 0 if by rounding only."""
-    forms = {n: on.forms_for(which).form(*which) for n, which in (("one", first), ("other", other))}
-    values = predicted(on, {name: form.y for name, form in forms.items() if form is not None})
-    if len(values) < len(forms):
+    one, another = (_output(which, on) for which in (first, other))
+    if one is None or another is None:
         return 0.0
-    gap = float(np.abs(values["one"] - values["other"]).max())
-    rounding = _ROUNDINGS * float(np.finfo(float).eps) * largest([values["one"]])
-    return gap / on.bounds["y"].value if gap > rounding else 0.0
+    gap = float(np.abs(one - another).max())
+    return gap / on.bounds["y"].value if gap > _APART * largest([one]) else 0.0
+
+
+def _output(which: Which, on: Evidence) -> Array | None:
+    """What faults give on the arrays of a run, heads permuted as they fit best there."""
+    form, found = on.forms_for(which).form(*which), fit(on, which)
+    if form is None or found is None:
+        return None
+    return predicted(on, {"y": form.y}, {"pi": found.order} if found.order else None).get("y")
 
 
 # ---------------------------------------------------------------- what would be seen

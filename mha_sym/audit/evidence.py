@@ -30,6 +30,10 @@ from mha_sym.expr import Expr, Map, Rename, Repeat, inputs
 from mha_sym.plan import plan_of
 
 
+#: how many roundings of its largest entry an output is usually off by at most
+_USUAL = 8.0
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """One run of an implementation, and what it should have given.
@@ -65,6 +69,11 @@ class Evidence:
     def rounding(self) -> float:
         """The unit roundoff of the implementation, or of this evaluation where that is the coarser one."""
         return max(roundoff(self.dtype), roundoff("float64"))
+
+    @property
+    def noise(self) -> float:
+        """What a change of the output must exceed to be seen: the bound, or less where that would admit anything."""
+        return min(self.bounds["y"].value, _USUAL * self.rounding * largest([self.found["y"]]))
 
     @property
     def ties(self) -> dict[str, str | tuple[str, str]]:

@@ -79,10 +79,18 @@ def _rows(one: Explanation) -> Iterator[str]:
         ("what", one.words), ("where", one.where), ("symptom", one.symptom), ("mend", one.mend),
         ("sure", f"{one.confidence}; largest difference left {one.difference:.2g}, bound {one.bound:.2g}"),
         *(("same as", f"{', '.join(twin.names)}: {twin.words}") for twin in one.twins),
-        *(("not", f"{', '.join(twin.names)}: {twin.words}") for twin in one.farther),
+        *_farther(one),
     ]  # fmt: skip
     for name, text in rows:
         yield from textwrap.wrap(text, WIDTH, initial_indent=f"    {name:<11}", subsequent_indent=" " * 15)
+
+
+def _farther(one: Explanation) -> Iterator[tuple[str, str]]:
+    """What fits less well, in one row: there may be many in a short format."""
+    if one.farther:
+        names = [name for twin in one.farther for name in twin.names]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield "not", f"{', '.join(names[:3])}{more}: within the bound, too, but {one.farther[0].words}"
 
 
 def _side_by_side(departure: Departure) -> list[str]:

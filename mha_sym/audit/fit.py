@@ -20,6 +20,10 @@ from mha_sym.expr import Expr, Permute, walk
 _ALL_ORDERS = 4
 #: what the bound of the correct form is multiplied by for a faulty one, whose values are of another size
 SLACK = 4.0
+#: how many roundings of the largest entry an output is usually off by at most, for scores of the order of one
+_USUAL = 32.0
+#: how many times nearer than the correct form what is named must come
+NEARER = 8.0
 
 
 @dataclass(frozen=True)
@@ -45,25 +49,31 @@ def fit(on: Evidence, which: tuple[Fault, ...]) -> Fit | None:
     if form is None:
         return None
     wanted = {"y": form.y, "scores": form.scores}
-    for order in orders(on.setting.sizes["h"]) if permutes(form.y) else ((),):
-        found = predicted(on, wanted, {"pi": order})
+    for order in orders(on.setting.sizes["h"]) if any(map(permutes, wanted.values())) else ((),):
+        found = predicted(on, wanted, {"pi": order} if order else None)
         if "y" not in found or "scores" not in found:
             continue
         bound = _bound(on, found)
         difference = float(np.abs(found["y"] - on.shown["y"]).max())
         if difference <= bound:
-            moves = float(np.abs(found["y"] - on.found["y"]).max()) > bound
+            seen_at = min(on.bounds["y"].value, max(NEARER * difference, _USUAL * on.rounding * largest([found["y"]])))
+            moves = float(np.abs(found["y"] - on.found["y"]).max()) > seen_at
             return Fit(difference, bound, order, moves)
     return None
 
 
 def _bound(on: Evidence, found: Mapping[str, Array]) -> float:
-    """How far an implementation of a faulty form may be from it, which is larger where its values are."""
+    """How far an implementation of a faulty form may be from it, which is larger where its values are.
+
+    The worst case says little in short formats, where it would admit any output; so no more is granted than what
+    roundings leave that do not all point one way.
+    """
     scores = np.abs(found["scores"])
     largest_score = float(scores[scores < 1e5].max(initial=0.0))
     wider = max(1.0, largest_score / max(seen(on.found["scores"]), 1e-300))
     larger = max(1.0, largest([found["y"]]) / max(largest([on.found["y"]]), 1e-300))
-    return SLACK * on.bounds["y"].value * wider * larger
+    usual = _USUAL * on.rounding * (1 + largest_score) * on.bounds["y"].magnitude * larger
+    return min(SLACK * on.bounds["y"].value * wider * larger, usual)
 
 
 def seen(scores: Array) -> float:
@@ -73,9 +83,10 @@ def seen(scores: Array) -> float:
 
 
 def near(on: Evidence, value: Array) -> bool:
-    """A first look, with far more room than `fit` allows."""
+    """A first look, with far more room than `fit` allows; what is no nearer than the correct form is far."""
     scale = max(1.0, largest([value]) / max(largest([on.found["y"]]), 1e-300))
-    return bool(np.abs(value - on.shown["y"]).max() <= 1e3 * on.bounds["y"].value * scale)
+    wrong = float(np.abs(on.found["y"] - on.shown["y"]).max())
+    return bool(np.abs(value - on.shown["y"]).max() <= min(1e3 * on.bounds["y"].value * scale, wrong / 2))
 
 
 def orders(heads: int) -> tuple[tuple[int, ...], ...]:

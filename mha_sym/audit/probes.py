@@ -143,7 +143,7 @@ def _changed(impl: Implementation, on: Evidence, words: list[str], sample: int, 
         value[tuple(place)] = rounded(-value[tuple(place)] - 0.5, impl.dtype)
         arguments[word] = value
     y = run(impl, arguments, on.setting.sizes)["y"]
-    moved: Array = np.abs(y - on.shown["y"]).max(axis=-1) > on.bounds["y"].value
+    moved: Array = np.abs(y - on.shown["y"]).max(axis=-1) > on.noise
     return moved
 
 
@@ -154,7 +154,7 @@ def rows_that_agree(on: Evidence) -> Probe | None:
     """Which output positions are right."""
     if "y" not in on.wrong:
         return None
-    right = np.abs(on.shown["y"] - on.found["y"]).max(axis=(0, 2)) <= on.bounds["y"].value
+    right = np.abs(on.shown["y"] - on.found["y"]).max(axis=(0, 2)) <= on.noise
     figure = ("".join("#" if one else "." for one in right),)
     cause = ""
     hidden = on.setting.keep is not None
@@ -218,7 +218,7 @@ def same_everywhere(on: Evidence) -> Probe | None:
         return None
     y = on.shown["y"]
     spread = float(np.abs(y - y[:, :1]).max())
-    if spread > on.bounds["y"].value * 16:
+    if spread > on.noise:
         return None
     return Probe(
         "spread of the output over positions", False,
@@ -239,7 +239,7 @@ def without_influence(impl: Implementation, on: Evidence) -> Probe | None:
         moved = weights.output(impl, on, {name: rounded(-on.found[name] - 0.25, impl.dtype)})
         change = float(np.abs(moved - on.shown["y"]).max())
         figure.append(f"{name}: {change:.2g}")
-        if change <= on.bounds["y"].value * 16 and name != "b_k":
+        if change <= on.noise and name != "b_k":
             idle.append(name)
     cause = f"{', '.join(idle)} without influence: dead code, or another operand in its place" if idle else ""
     return Probe("change of the output when a parameter is changed", not idle, cause, tuple(figure))

@@ -14,9 +14,9 @@ import numpy as np
 
 from mha_sym.attention.forms import Stages
 from mha_sym.audit.catalogue.heads import cut_into
-from mha_sym.audit.evidence import Evidence, predicted
+from mha_sym.audit.evidence import Evidence, largest, predicted
 from mha_sym.audit.faults import FAMILIES, Fault, find_fault, name_of
-from mha_sym.audit.fit import fit, near, orders, permutes
+from mha_sym.audit.fit import NEARER, fit, near, orders, permutes
 from mha_sym.audit.recipe import compatible
 from mha_sym.expr import Expr
 
@@ -26,6 +26,8 @@ _LOT = 350
 _PAIR_WITHIN = ("mask", "biases", "inputs", "weights", "values")
 #: how many faults of each family take part in sets of three, and how many sets are tried at most
 _OF_EACH, _TRIPLES = 4, 6000
+#: outputs that differ by less of their largest entry are taken for one when sets are put together
+_ALIKE = 1e-11
 
 Which = tuple[Fault, ...]
 
@@ -58,9 +60,19 @@ class Search:
         return next((found for step in steps if (found := step())), [])
 
     def explains(self, which: Which, cases: Iterable[str] | None = None) -> bool:
-        """Whether faults reproduce the output in every run, or in those of some ways of calling."""
-        chosen = set(cases) if cases is not None else None
-        return all(fit(one, which) is not None for one in self.evidence if chosen is None or one.case in chosen)
+        """Whether faults reproduce the output in every run, or in those of some ways of calling.
+
+        They must also come far nearer than the correct form does: in short formats, bounds admit much.
+        """
+        runs = self.evidence if cases is None else [one for one in self.evidence if one.case in set(cases)]
+        left = most = 0.0
+        for one in runs:
+            found = fit(one, which)
+            if found is None:
+                return False
+            left = max(left, found.difference)
+            most = max(most, float(np.abs(one.shown["y"] - one.found["y"]).max()))
+        return left * NEARER <= most
 
     @property
     def bad(self) -> list[Evidence]:
@@ -120,7 +132,7 @@ class Search:
         """The sets of faults that explain everything, looked for on one run lot by lot; and how many were tried."""
         count, rest = 0, iter(sets)
         while lot := list(islice(rest, _LOT)):
-            built = {which: form for which in lot if (form := on.forms_for(which).form(*which)) is not None}
+            built = {which: form for which in lot if (form := _form(on, which)) is not None}
             count += len(built)
             named = {name_of(which): which for which in built}
             close = _matches(on, {name: built[which].y for name, which in named.items()})
@@ -140,7 +152,7 @@ class Search:
     def _distinct(self, on: Evidence) -> list[Fault]:
         """The single faults that can be seen here, one for all that give the same output."""
         values = predicted(on, {name: y for name, y in _outputs(on.forms.singles).items() if not permutes(y)})
-        slack = 10 * on.bounds["y"].value
+        slack = max(_ALIKE, 4 * on.rounding) * largest([on.found["y"]])
         kept: list[str] = []
         right = on.found["y"]
         self.alike = {}
@@ -153,6 +165,13 @@ class Search:
             else:
                 self.alike.setdefault(like, []).append(name)
         return [find_fault(name) for name in kept]
+
+
+def _form(on: Evidence, which: Which) -> Stages | None:
+    """The form with several faults; heads are not permuted whose number is another one."""
+    form = on.forms_for(which).form(*which)
+    recut = any(one.family == "heads" for one in which)
+    return None if form is None or (recut and permutes(form.y)) else form
 
 
 def _go_together(*which: Fault) -> bool:

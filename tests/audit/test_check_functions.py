@@ -169,7 +169,7 @@ def test_lower_precision_gets_its_own_arrays_and_a_wider_bound() -> None:
     assert single.ok and set(seen) == {(np.dtype("float32"), np.dtype("float32"))}
     assert single.stages[0].bound.value > 1e7 * double.stages[0].bound.value
     assert single.stages[0].difference > 1e3 * double.stages[0].difference
-    assert "u = 6e-08 (float32)" in single.text()
+    assert "u = 6e-08 (float32)" in single.text(detail=True)
 
 
 def test_only_causal_cases_when_asked() -> None:
@@ -186,7 +186,7 @@ def test_a_function_without_a_mask_is_causal_if_the_user_says_so() -> None:
 
 def test_the_report_says_what_it_rests_on() -> None:
     report = check(RIGHT["owns its weights"])
-    text = report.text()
+    text = report.text(detail=True)
     for part in (
         "AGREES", "layout       linear: torch.nn.Linear style, (out, in)", "heads        3", "bias         none",
         "batch_first  yes", "scale        1/sqrt(d_k)", "h=3, d_k=4, d_v=5", "T, S) = (", BACKED_BY, "u = 1.1e-16",

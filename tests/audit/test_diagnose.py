@@ -150,7 +150,7 @@ def test_the_report_carries_formulas_traces_and_mend():
     assert fault["formula"].startswith("C[b, t, r d_v + j] = Z[b, ⌊") and "mod" in fault["formula"]
     assert "\\lfloor" in fault["latex"][0]
     assert "reshape" in fault["traces"][0]["faulty"] and "transpose" in fault["traces"][0]["right"]
-    text = report.text()
+    text = report.text(detail=True)
     assert "FAULT  join_without_transpose" in text and "exact to rounding on 3 independent probes" in text
     assert "axes, as they should be" in text
     assert "<table>" in report._repr_html_() and "join_without_transpose" in report._repr_html_()
