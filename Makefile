@@ -1,11 +1,12 @@
 # Two commands: `make prove` proves every theorem, `make test` runs lint, types and tests.
+# `make soundness` tries for most of an hour to make the engines contradict each other, and prints how often it tried.
 # Both set up what they need in .venv first, and again only after pyproject.toml has changed.
 
 PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: prove test
+.PHONY: prove test soundness
 .DELETE_ON_ERROR:
 
 prove: .venv/installed
@@ -15,6 +16,11 @@ test: .venv/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
+
+soundness: .venv/installed-for-tests
+	$(BIN)/python -m tests.controls.mutants --most 6000
+	$(BIN)/python -m tests.soundness.completeness --most 3000
+	$(BIN)/python -m tests.fuzz.run --inputs 100000
 
 # A stamp for each set of dependencies.  Installing in place: edits of the code need no new installation.
 .venv/installed: pyproject.toml | .venv/bin/python
