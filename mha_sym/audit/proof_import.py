@@ -17,7 +17,7 @@ from mha_sym.audit.call import _bound, _named, _stages, run
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proof_statement import Statement, state
-from mha_sym.audit.setting import Setting, draw_setting
+from mha_sym.audit.setting import Setting, _fixed, draw_setting
 from mha_sym.axes import size_symbol
 from mha_sym.blame import guarded
 from mha_sym.errors import DataProblem, Problem, TargetProblem
@@ -61,6 +61,7 @@ def import_numpy(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Exp
     """
     known, leaks = dict(sizes), list[str]()
     for _ in range(len(FIXED) + 1):
+        known = _resolved(known)
         statement = state(impl, case, known)
         try:
             graph = _traced(impl, case, statement)
@@ -71,6 +72,25 @@ def import_numpy(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Exp
             continue
         return Import(graph, statement, known, tuple(leaks))
     raise TargetProblem("the code asks for sizes again and again", where=impl.title)
+
+
+def _resolved(sizes: Mapping[str, sympy.Expr | int]) -> dict[str, sympy.Expr | int]:
+    """Sizes with those that are numbers put into those that are expressions."""
+    numbers = {size_symbol(name): size for name, size in sizes.items() if sympy.sympify(size).is_Integer}
+    return {name: sympy.sympify(size).subs(numbers) for name, size in sizes.items()}
+
+
+def fixed_sizes(impl: Implementation) -> dict[str, int]:
+    """The sizes that the description of an implementation, or its weights, fix.
+
+    Example:
+        >>> def attention(x, w_q, w_k, w_v, w_o, heads):
+        ...     return x
+        >>> fixed_sizes(Implementation(call=attention, heads=3))
+        {'h': 3}
+    """
+    found = _fixed(impl)
+    return {name: size for name, size in found.items() if name != "h" or not impl.how_stored.grouped}
 
 
 def _traced(impl: Implementation, case: Case, statement: Statement) -> g.Graph:
@@ -93,6 +113,8 @@ def _arguments(impl: Implementation, case: Case, statement: Statement, session: 
     """A value without entries for every argument."""
     d = statement.dims
     arrays = {name: _array(session, name, one) for name, one in statement.inputs.items()}
+    for name, value in (impl.weights or {}).items():
+        session.owned.append((value, arrays[name].ref))
     groups = next((a.size for one in statement.inputs.values() if not isinstance(one, Masked)
                    for axis in one.axes for a in axis.primitive() if a.name == "g"), d.h.size)  # fmt: skip
     plain = {
@@ -159,15 +181,16 @@ def _holds(graph: g.Graph, setting: Setting) -> bool:
     return all(bool(one.relation.subs(values)) for one in graph.notes.conditions)
 
 
-def graph_arguments(graph: g.Graph, setting: Setting) -> dict[str, Any]:
+def graph_arguments(impl: Implementation, graph: g.Graph, setting: Setting) -> dict[str, Any]:
     """The arrays of a draw by the names of the inputs of a graph."""
-    arrays = dict(setting.arguments)
+    stored = {theirs: setting.arrays[ours] for ours, theirs in impl.stored.items() if ours in setting.arrays}
+    arrays = {**stored, **setting.arguments}
     arrays.update(arrays.pop("weights", None) or {})
     return {name: np.asarray(arrays[name]) for name in graph.inputs()}
 
 
 def _compare(impl: Implementation, graph: g.Graph, setting: Setting, shown: Mapping[str, Any]) -> None:
-    again = run_graph(graph, graph_arguments(graph, setting), setting.sizes)
+    again = run_graph(graph, graph_arguments(impl, graph, setting), setting.sizes)
     for word, value in _stages(impl, dict(again), setting.sizes).items():
         expected = shown[word]
         finite = np.isfinite(expected)

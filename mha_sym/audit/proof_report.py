@@ -14,8 +14,9 @@ from mha_sym.audit.prove_code import OVER_THE_REALS, CaseProof, CodeProof, prove
 from mha_sym.axes import Axis
 from mha_sym.importers.graph import Place
 from mha_sym.proof.theorem import Outcome, Verdict
+from mha_sym.render.breaks import plain
 from mha_sym.render.report_json import witness
-from mha_sym.render.unicode import Unicode, plain
+from mha_sym.render.scripts import Unicode
 
 _WIDTH = 118
 #: how much of a normal form is shown

@@ -20,7 +20,7 @@ from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.specification import exact_scale
 from mha_sym.axes import Axis, axis, product
-from mha_sym.expr import Compare, Expr, Input, Named, Reduce, Rename, Repeat, Transpose
+from mha_sym.expr import Compare, Expr, Input, Named, Reduce, Rename, Repeat, Transpose, walk
 from mha_sym.importers.lift import Masked
 from mha_sym.importers.resize import resized
 from mha_sym.importers.scalars import negation, times
@@ -40,12 +40,14 @@ class Statement:
         stages: the specification.
         assumptions: what is taken for granted, such as that every query keeps a key.
         dims: the axes.
+        products: blocks of packed parameters, and the product of axes that each is.
     """
 
     inputs: dict[str, Expr | Masked]
     stages: Stages
     assumptions: tuple[Assumption, ...]
     dims: Dims
+    products: tuple[tuple[Axis, Axis], ...] = ()
 
 
 def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
@@ -74,8 +76,20 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
     else:
         stages = combined(d, x, layout.weights(d, impl.biases), options)
     given: dict[str, Expr | Masked] = {**masks.given, **_ordered(impl, x), **_renamed(impl, parameters)}
-    made = Statement({}, stages, masks.assumptions(d), d)
+    made = Statement({}, stages, masks.assumptions(d), d, _products(layout, d, parameters, impl.biases))
     return replace(resized(made, sizes), inputs={name: resized(one, sizes) for name, one in given.items()})
+
+
+def _products(
+    layout: Layout, d: Dims, parameters: Mapping[str, Input], biases: str
+) -> tuple[tuple[Axis, Axis], ...]:
+    """What the blocks of a packed parameter are made of, as the layout has it."""
+    found: dict[Axis, Axis] = {}
+    for target in layout.targets(biases):
+        row = layout.row(target)
+        opened, _ = row.opened(parameters[row.stored], d)
+        found |= {n.old: n.new for n in walk(opened) if isinstance(n, Rename) and n.new.factors}
+    return tuple(found.items())
 
 
 def _renamed(impl: Implementation, parameters: Mapping[str, Input]) -> dict[str, Expr]:

@@ -7,7 +7,7 @@ looking in numbers for each stage among all values of the code.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, takewhile
 
 import numpy as np
 
@@ -37,13 +37,13 @@ def departure(impl: Implementation, case: Case, found: Import, setting: Setting)
     """Where the code departs, None if it computes every stage."""
     expected = specification(impl, case).values(setting.arrays, setting.sizes)
     everything = g.Graph(found.graph.nodes, {str(n): n for n in range(len(found.graph.nodes))})
-    values = run(everything, graph_arguments(found.graph, setting), setting.sizes)
+    values = run(everything, graph_arguments(impl, found.graph, setting), setting.sizes)
     floats = {int(n): value for n, value in values.items() if value.size > 1 and value.dtype.kind == "f"}
     where = {stage: [n for n, one in floats.items() if _same(one, expected[stage])] for stage in STAGES}
     missing = [stage for stage in STAGES if not where[stage]]
     if not missing:
         return None
-    right = tuple(stage for stage in STAGES if where[stage] and tuple(STAGES).index(stage) < tuple(STAGES).index(missing[0]))
+    right = tuple(takewhile(where.__getitem__, STAGES))
     last = max((where[stage][-1] for stage in right), default=-1)
     return Departure(right, missing[0], _after(found.graph, last))
 

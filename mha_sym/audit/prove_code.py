@@ -18,7 +18,7 @@ import sympy
 from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.check import _described
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.proof_import import Import, import_numpy, validate
+from mha_sym.audit.proof_import import Import, fixed_sizes, import_numpy, validate
 from mha_sym.audit.proof_statement import Statement
 from mha_sym.audit.proof_trace import Departure, departure
 from mha_sym.audit.setting import ties_of
@@ -202,7 +202,7 @@ class _Work:
         try:
             for tied in ties_of(self.impl):
                 try:
-                    found = import_numpy(self.impl, case, {**_ties(tied), **self.sizes})
+                    found = import_numpy(self.impl, case, {**_ties(tied), **fixed_sizes(self.impl), **self.sizes})
                 except Problem as problem:
                     refused = refused or problem
                     continue
@@ -219,7 +219,7 @@ class _Work:
         started = time.perf_counter()
         agreed = validate(self.impl, case, found)
         folded = fold(found.graph)
-        names = Names()
+        names = Names(products=dict(found.statement.products))
         d = found.statement.dims
         names.learn(a for a in (d.b, d.h, d.t, d.s, d.k, d.v, d.m) if a.size != 1)
         lifted = lift(folded, found.statement.inputs, names)

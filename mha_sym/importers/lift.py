@@ -14,12 +14,12 @@ from typing import Any
 import sympy
 
 from mha_sym.errors import AxisProblem
-from mha_sym.expr import Compare, Expr, Scalar
+from mha_sym.expr import Expr, Scalar
 from mha_sym.importers import graph as g
 from mha_sym.importers.lift_sums import Sums
 from mha_sym.importers.lift_values import Crossing, Joined, Position, Value
 from mha_sym.importers.lifted import Leaves, Lifted, Names
-from mha_sym.importers.scalars import COMPARED, ZERO, scalar_map
+from mha_sym.importers.scalars import COMPARED, ZERO, comparison, scalar_map
 from mha_sym.importers.sizes import same, total
 
 
@@ -180,7 +180,7 @@ class _Lifter(Sums):
         if f == "float" and isinstance(one, Position):
             return one
         if f in COMPARED and isinstance(one, Position) and isinstance(other, Position):
-            return Lifted(dims, Compare(f, one.axis, other.axis, other.offset - one.offset))  # type: ignore[arg-type]
+            return Lifted(dims, comparison(f, one.axis, other.axis, other.offset - one.offset))
         if f in ("add", "sub"):
             number = next((_whole(a) for a in args if isinstance(a, Lifted)), None)
             if number is not None and isinstance(one, Position):

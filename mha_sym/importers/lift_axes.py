@@ -34,9 +34,28 @@ class AxisMoves(Lifter):
         if isinstance(arg, Position):
             return self.moved_position(arg, node.shape)
         made = regroup(arg, node.shape, self.names)
-        for before, after in made.crossed:
+        pieces = self.opened_blocks(arg, node.shape) if made.crossed else None
+        if pieces is not None:
+            return pieces
+        for before, after in (pair for pair in made.crossed if len(pair[0]) > 1):
             self.crossings.append(Crossing(before, after, node.place, self.number))
         return made.value
+
+    def opened_blocks(self, arg: Lifted, shape: Sequence[sympy.Expr]) -> Joined | None:
+        """A reshape that opens a concatenation of equal blocks, ``[Q | K | V]`` as ``(three, ...)``: block by block."""
+        for dim, leaves in enumerate(arg.dims):
+            if len(leaves) == 1 and leaves[0].blocks and arg.keep is None:
+                parts = [self.block_at(arg, dim, n) for n in range(len(leaves[0].blocks))]
+                made = self.reshaped_pieces(Joined(dim, tuple(parts)), shape)
+                if made is not None:
+                    return made
+        return None
+
+    def block_at(self, arg: Lifted, dim: int, number: int) -> Lifted:
+        """One block of an array axis that is a concatenation."""
+        whole = arg.dims[dim][0]
+        expr, leaves = self.open(Block(arg.expr, whole, number), whole.blocks[number])
+        return Lifted(tuple(leaves if n == dim else d for n, d in enumerate(arg.dims)), expr)
 
     def reshaped_pieces(self, arg: Joined, shape: Sequence[sympy.Expr]) -> Joined | None:
         """Each piece reshaped, where the axes before that of the pieces stay: what lies end to end still does."""
@@ -54,14 +73,13 @@ class AxisMoves(Lifter):
         ):  # axes of size 1 put in before the axis of the pieces
             left, place = left[1:], place + 1
         beyond = total(left[1:])
-        share = quotient(inner, beyond)  # how much of what lies behind goes into the axis of the pieces
-        if share is None:
-            return None
         found = []
-        for piece in arg.pieces:
-            size = sympy.expand(total(a.size for a in piece.dims[arg.dim]) * share)
+        for piece in arg.pieces:  # what lies behind goes into the axis of the pieces, or comes out of it
+            size = quotient(total([inner, *(a.size for a in piece.dims[arg.dim])]), beyond)
+            if size is None:
+                return None
             made = regroup(piece, [*shape[:place], size, *left[1:]], self.names)
-            if made.crossed:
+            if any(len(before) > 1 for before, _ in made.crossed):
                 return None
             found.append(made.value)
         return Joined(place, tuple(found))

@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 
 from mha_sym.axes import Axis
-from mha_sym.expr import Blocks, Expr, Select, Split
+from mha_sym.expr import Blocks, Expr, Rename, Select, Split
 from mha_sym.importers import graph as g
 from mha_sym.importers.lifted import Leaves, Lifted, Names, fit, in_order
 from mha_sym.importers.sizes import total
@@ -81,6 +81,9 @@ class Lifter:
         """An axis split into its plain axes and concatenations; what has one position is selected."""
         if axis.size == 1:
             return Select(expr, axis, 0), ()
+        if axis in self.names.products:
+            whole = self.names.products[axis]
+            expr, axis = Rename(expr, axis, whole), whole
         if not axis.factors:
             return expr, (axis,)
         found: list[Axis] = []

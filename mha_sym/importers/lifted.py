@@ -7,7 +7,7 @@ joins, and a transpose, are bookkeeping; a reshape that crosses axes becomes the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sympy
@@ -51,6 +51,8 @@ class Names:
     """
 
     letters: dict[sympy.Expr, tuple[str, ...]] = field(default_factory=dict)
+    #: blocks of concatenated axes that are products: what is laid end to end is known to be made of heads
+    products: Mapping[Axis, Axis] = field(default_factory=dict)
 
     def learn(self, axes: Iterable[Axis]) -> None:
         """Remember what axes of these sizes are called."""

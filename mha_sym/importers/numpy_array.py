@@ -159,9 +159,31 @@ def as_ref(session: Session, value: Any) -> Ref:
     number = exact(value)
     if number is not None:
         return builder.size(number)
+    if isinstance(value, np.ndarray):
+        known = _owned(session, value)
+        if known is not None:
+            return known
     if isinstance(value, list | tuple) and any(isinstance(v, Traced | Dim) for v in value):
         return builder.stack([as_ref(session, v) for v in value])
     return builder.constant(value)
+
+
+def _owned(session: Session, value: Any) -> Ref | None:
+    """A weight that the code owns, or its transpose, as the input that stands for it."""
+    for array, ref in session.owned:
+        if value is array or (value.shape == array.shape and value.strides == array.strides and _starts(value, array)):
+            return ref
+        if value.shape == array.T.shape and value.strides == array.T.strides and _starts(value, array):
+            return session.here().permute(ref, range(array.ndim)[::-1])
+        if np.may_share_memory(value, array):
+            session.here().refuse(
+                "a part of a weight is taken in a way that is not followed", hint="hand weights over as arguments"
+            )
+    return None
+
+
+def _starts(one: Any, other: Any) -> bool:
+    return bool(one.__array_interface__["data"] == other.__array_interface__["data"])
 
 
 def apply_ufunc(session: Session, ufunc: Any, method: str, inputs: Any, options: dict[str, Any]) -> Any:

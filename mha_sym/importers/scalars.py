@@ -12,7 +12,8 @@ from typing import Any
 
 import sympy
 
-from mha_sym.expr import Expr, Map, Scalar, is_boolean
+from mha_sym.axes import Axis
+from mha_sym.expr import Compare, Expr, Map, Scalar, is_boolean
 from mha_sym.importers.lifted import Leaves, Lifted, in_order
 
 ZERO, ONE = Scalar(sympy.Integer(0)), Scalar(sympy.Integer(1))
@@ -66,11 +67,27 @@ def plus(args: Sequence[Expr], order: Leaves) -> Expr:
     return _pointwise("add", [a for a in args if a != ZERO], ZERO, order)
 
 
+def comparison(op: str, left: Axis, right: Axis, offset: int) -> Compare:
+    """``[left op right + offset]``, of whole numbers, by ``<=`` and ``>=`` alone: one thing is written in one way.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> comparison("lt", axis("s", "T"), axis("t", "T"), 1).op
+        'le'
+    """
+    if op in ("lt", "gt"):
+        op, offset = ("le", offset - 1) if op == "lt" else ("ge", offset + 1)
+    return Compare(op, left, right, offset)  # type: ignore[arg-type]
+
+
 def negation(arg: Expr) -> Expr:
     """``1 - x`` for a truth value."""
     if isinstance(arg, Scalar):
         return Scalar(1 - arg.value)
     match arg:
+        case Compare(op="le" | "ge" | "eq" | "ne", left=left, right=right, offset=offset):
+            opposite = {"le": "gt", "ge": "lt", "eq": "ne", "ne": "eq"}[arg.op]
+            return comparison(opposite, left, right, offset)
         case Map(op="add", args=(Scalar(value=one), Map(op="neg", args=(inner,)))) if one == 1:
             return inner
     return Map("add", (ONE, Map("neg", (arg,))))

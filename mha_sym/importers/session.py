@@ -52,6 +52,8 @@ class Session:
     builder: Builder = field(default_factory=Builder)
     leaks: list[Leak] = field(default_factory=list)
     hints: Mapping[str, int] = field(default_factory=lambda: HINTS)
+    #: arrays with values that stand for any values: the weights that an object owns, and the inputs for them
+    owned: list[tuple[Any, int]] = field(default_factory=list)
 
     def here(self) -> Builder:
         """The builder, its place set to the user's line that is being run."""

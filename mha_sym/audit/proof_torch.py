@@ -1,0 +1,84 @@
+"""A torch implementation as a graph, for one way of calling.
+
+Defines `traced`.  Torch is imported by whoever made the implementation, never by importing this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+
+from mha_sym.audit.call import _bound, _named
+from mha_sym.audit.cases import Case
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.proof_statement import Statement
+from mha_sym.axes import Axis
+from mha_sym.importers.graph import Graph, Place
+from mha_sym.importers.lift import Masked
+from mha_sym.importers.session import HINTS, Leak
+
+_KEEPS = ("keep", "drop", "key_keep", "key_drop")
+
+
+def traced(impl: Implementation, case: Case, statement: Statement) -> Graph:
+    """The graph of torch code: its inputs are called like the entries of ``statement.inputs``.
+
+    Raises:
+        Leak: if the code needs the value of a size.
+        ImportProblem: for code that cannot be read as a graph.
+        TargetProblem: if the code itself raises.
+    """
+    import torch
+
+    from mha_sym.importers.torch_code import Spec, from_code
+
+    axes = {name: _axes(one) for name, one in statement.inputs.items()}
+    floats = getattr(torch, impl.dtype)
+    specs = {
+        name: Spec(tuple(a.size for a in row), torch.bool if _is_boolean(statement.inputs[name], name) else floats)
+        for name, row in axes.items()
+    }
+
+    def code(given: Mapping[str, Any], size: Callable[[Any], Any]) -> dict[str, Any]:
+        result = _bound(impl, _arguments(impl, case, statement, given, size))()
+        return {word: value for word, value in _named(impl, result).items() if value is not None}
+
+    sizes = [statement.dims.h.size, *(a.size for row in axes.values() for a in row)]
+    symbols = sorted({symbol for size in sizes for symbol in size.free_symbols}, key=str)
+    found = from_code(code, specs, {symbol: HINTS.get(symbol.name, 3) for symbol in symbols}, impl.title)
+    if found.fixed:
+        raise Leak(frozenset(found.fixed), _asked_at(found.graph))
+    return found.graph
+
+
+def _axes(one: Any) -> tuple[Axis, ...]:
+    return (one.value if isinstance(one, Masked) else one).axes
+
+
+def _is_boolean(one: Any, name: str) -> bool:
+    return not isinstance(one, Masked) and name in _KEEPS
+
+
+def _asked_at(graph: Graph) -> Place:
+    """Where the value of a size was asked for."""
+    places = [one.place for one in graph.notes.conditions if isinstance(one.relation, sympy.Eq) and one.place.file]
+    return places[0] if places else Place()
+
+
+def _arguments(
+    impl: Implementation, case: Case, statement: Statement, given: Mapping[str, Any], size: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """The arguments of a call, with symbolic integers for sizes."""
+    heads = statement.dims.h.size
+    groups = next(
+        (a.size for one in statement.inputs.values() if not isinstance(one, Masked)
+         for axis in one.axes for a in axis.primitive() if a.name == "g"), heads,
+    )  # fmt: skip
+    plain = {
+        "heads": size(heads), "kv_heads": size(groups), "need_weights": case.need_weights,
+        "causal": case.causal == "causal", "head_mask": None,
+        "weights": {name: given[name] for name in impl.stored.values() if name in given},
+    }  # fmt: skip
+    return {word: given[word] if word in given else plain.get(word) for word in impl.arguments}
