@@ -5,6 +5,8 @@ The writing is in `mha_sym.render`; this finds the theorems, proves them and put
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -31,21 +33,27 @@ BOOKS = ("html", "latex", "pdf")
 @click.option("--head", type=click.Choice(["r", "h", "i"]), default="r", show_default=True, help="Letter of a head.")
 @click.option("--vectors", type=click.Choice(["row", "column"]), default="row", show_default=True, help="x W, or W x.")
 @click.option("--axes", is_flag=True, help="Name the axes of every entry.")
+@click.option("--from", "code", metavar="FILE.py:OBJECT", help="Instead of a theorem: code, as for mha-sym check.")
+@click.option("--heads", type=click.IntRange(min=1), metavar="N", help="With --from: its heads, if it does not say.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @traceback_option
 def derive(
     theorem: str | None, every: bool, style: str, detail: bool, head: Literal["r", "h", "i"],
-    vectors: Literal["row", "column"], axes: bool, output: Path | None, force: bool,
+    vectors: Literal["row", "column"], axes: bool, code: str | None, heads: int | None, output: Path | None,
+    force: bool,
 ) -> int:  # fmt: skip
     """Derive a theorem: statement, assumptions, steps with reasons, controls with counterexamples.
 
-    With --all, an index and a page (or chapter) for every theorem, and questions with exercises.
+    With --all, an index and a page (or chapter) for every theorem, and questions with exercises.  With --from, a page
+    about code: what it should compute, what it computes, and where they part; this runs the code.
     """
     from mha_sym.render.convention import Convention
 
-    if every == (theorem is not None):
-        raise click.UsageError("Give the NAME or PATH of one theorem, or --all.")
+    if every + (theorem is not None) + (code is not None) != 1:
+        raise click.UsageError("Give the NAME or PATH of one theorem, or --all, or --from.")
+    if code is not None:
+        return _from_code(code, heads, style, output, force)
     if output is None and (every or style == "pdf"):
         raise click.UsageError("-o says where to write.")
     convention = Convention(head, vectors, axes)
@@ -100,6 +108,27 @@ def _verdict(reports: Iterable[Report]) -> int:
         controls = f"{report.refuted} of {len(report.controls)} controls refuted"
         complain(f"{report.theorem.name}: {report.verdict.value}, {controls}")
     return Exit.FAILED if failed else Exit.OK
+
+
+def _from_code(target: str, heads: int | None, style: str, output: Path | None, force: bool) -> int:
+    """A page about an implementation; it ends as ``mha-sym check`` does."""
+    from mha_sym.audit.check import check_target
+    from mha_sym.audit.page import page_of
+
+    if style != "html":
+        raise click.UsageError("--from writes a page: give --format html.")
+    if output is not None:
+        refuse_existing(output, force=force)
+    with contextlib.redirect_stdout(sys.stderr):  # what the code itself prints is not the page
+        report = check_target(target, heads=heads)
+    if report.problem is not None and not report.compared:
+        raise report.problem
+    text = page_of(report)
+    if output is None:
+        write(text)
+    else:
+        write_file(output, text, force=force)
+    return report.exit_code
 
 
 # ---------------------------------------------------------------- all of them

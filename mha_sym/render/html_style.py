@@ -33,6 +33,10 @@ _RULES = """
 h1{font-size:1.7rem;line-height:1.25;margin:.4rem 0}
 h2{font-size:1.2rem;margin:2.2rem 0 .6rem;border-bottom:1px solid var(--line);padding-bottom:.2rem}
 h3{font-size:1rem;font-weight:600;margin:0;display:inline}
+h3.below{display:block;margin:1.4rem 0 .4rem}
+pre{font-size:.8rem;line-height:1.35;margin:0}
+.beside{display:flex;flex-wrap:wrap;gap:0 2rem;align-items:flex-start}
+.beside>.scroll{max-width:100%}
 p,ul,ol{margin:.5rem 0}
 p,li,td,dd,.formula{overflow-wrap:break-word}
 a{color:var(--link)}

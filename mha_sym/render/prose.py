@@ -21,11 +21,15 @@ class Piece:
 
 
 _LABEL = r"(?:\^\([^()\s]*\)|\^T\b|\^\d+)"
-_NAME = rf"(?:[A-Za-z]+_[A-Za-z0-9]+|\b[A-HJ-Zb-hj-z]\b|\b[Ii]\b(?={_LABEL}|\[)|\b(?:{'|'.join(GREEK)})\b)(?!')"
+_LETTER = rf"\b[A-HJ-Zb-hj-z]\b|\b[Ii]\b(?={_LABEL}|\[)|\b(?:{'|'.join(GREEK)})\b"
+_NAME = rf"(?:[A-Za-z]+_[A-Za-z0-9]+(?![_A-Za-z0-9])|{_LETTER})(?!')"
 _ATOM = rf"(?:{_NAME}(?:\[[^\]]*\])?{_LABEL}*|\d+[a-z]\b|\d+(?:\.\d+)?|sqrt\([\w* ]+\)|\.\.\.)"
-_WORD = r"(?:Concat|softmax|layer)(?=\()"
+_WORD = r"(?:Concat|softmax|layer|exp)(?=\()"
+#: matrices that stand without a space between them: (XW)U, X(WU), QK^T
+_RUN = r"(?:\([A-Z]{2,3}\)[A-Z]{1,2}(?![A-Za-z])|\b[A-Z]{1,2}\([A-Z]{2,3}\)|\b[A-Z]{2,3}\^T\b)"
 _SIGN = r"(?:<=|>=|[-+=<>/*|]| x (?=\d))"
-_TOKEN = re.compile(rf"\s*(?:(?P<open>(?:{_WORD})?[(\[])|(?P<atom>{_ATOM})|(?P<sign>{_SIGN})|(?P<comma>,))")
+_OPEN = rf"(?:{_WORD})?[(\[]"
+_TOKEN = re.compile(rf"\s*(?:(?P<run>{_RUN})|(?P<open>{_OPEN})|(?P<atom>{_ATOM})|(?P<sign>{_SIGN})|(?P<comma>,))")
 _START = re.compile(r"[A-Za-z0-9(\[]")
 
 
@@ -37,6 +41,8 @@ def pieces(text: str) -> list[Piece]:
         ['W_Q', '(h, d_k)']
         >>> [piece.text for piece in pieces("A gate on Z is a gate on the weights A.") if piece.formula]
         ['Z', 'A']
+        >>> [piece.text for piece in pieces("It is (XW)U = X(WU), see a_b_c.") if piece.formula]
+        ['(XW)U = X(WU)']
     """
     found: list[Piece] = []
     position = start = 0
@@ -79,7 +85,9 @@ def _run(text: str, position: int, *, inside: bool) -> tuple[int | None, int]:
         token = _TOKEN.match(text, here)
         if token is None or (first and text[here : here + 1].isspace()):
             break
-        if token["open"]:
+        if token["run"]:
+            names, here, end, operand = names + 1, token.end(), token.end(), True
+        elif token["open"]:
             close = _closing(text, token.end())
             if close is None:
                 break
@@ -198,6 +206,8 @@ def _latex_label(label: str) -> str:
 
 def _latex_name(name: str) -> str:
     root, _, under = name.partition("_")
+    if root.isupper() and not under:
+        return root  # matrices side by side
     if root == "sum" and under:
         return rf"\sum_{{{under}}}"
     return latex_name(root, under) if root[0].isalpha() else name

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,3 +183,15 @@ def report(request: pytest.FixtureRequest, proved: Callable[[str], Report]) -> R
 def shown(report: Report) -> Derivation:
     """The derivation of every theorem in turn."""
     return derivation(report)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Any:
+    """The module that runs a browser; tests are no package, so it is loaded from its file."""
+    spec = importlib.util.spec_from_file_location("browser", Path(__file__).parent / "browser.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if module.CHROMIUM is None:
+        pytest.skip("no Chromium")
+    return module

@@ -22,6 +22,9 @@ SENTENCES = [
     ("multiply-adds, key-value pairs and row-wise sums", []),
     ("by the inverse of pi, of pi(r)", ["pi", "pi(r)"]),
     ("[P_1 | P_2] is the 4 x 4 identity", ["[P_1 | P_2]", "4 x 4"]),
+    ("the product (XW)U = X(WU), in (ABC)", ["(XW)U = X(WU)"]),
+    ("softmax(QK^T / sqrt(d_k))V of a CPU", ["softmax(QK^T / sqrt(d_k))V"]),
+    ("by combined_layer_eq_separate_layer and a_b", ["a_b"]),
     ("at B=1, T=2, with X_q = [[[2],[1]]]", ["B=1", "T=2", "X_q = [[[2],[1]]]"]),
 ]  # fmt: skip
 
@@ -47,6 +50,7 @@ def test_unicode_signs() -> None:
         ("s <= t", r"s \le t"),
         ("pi(r)", r"\pi(r)"),
         ("4 x 4", r"4\times 4"),
+        ("(XW)U = X(WU)", "(XW)U = X(WU)"),
         ("Z^(1..h)", r"Z^{(1\dots h)}"),
     ],
 )

@@ -1,0 +1,115 @@
+"""The page about code: what is right, what the code does, where they part."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from mha_sym.audit.check import check_target
+from mha_sym.audit.page import page_of
+from mha_sym.cli import main
+from mha_sym.cli.common import Exit
+from mha_sym.render.comparison import Comparison, Fork, Mistake, comparison_page, parting
+from mha_sym.trace import trace_pattern
+
+XHTML = "{http://www.w3.org/1999/xhtml}"
+CODE = """
+import numpy as np
+
+
+def attention(x, w_q, w_k, w_v, w_o, heads):
+    b, t, _ = x.shape
+    q, k, v = (SPLIT for w in (w_q, w_k, w_v))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    return (weights @ v).swapaxes(1, 2).reshape(b, t, -1) @ w_o
+"""
+RIGHT = "(x @ w).reshape(b, t, heads, -1).swapaxes(1, 2)"
+VIEWED = "(x @ w).reshape(b, heads, t, -1)"
+
+
+def target(directory: Path, split: str) -> str:
+    (directory / "mine.py").write_text(CODE.replace("SPLIT", split), encoding="utf-8")
+    return f"{directory / 'mine.py'}:attention"
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return page_of(check_target(target(tmp_path_factory.mktemp("wrong"), VIEWED)))
+
+
+def words(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page))
+
+
+def test_both_ways_and_where_they_part(wrong: str) -> None:
+    assert re.search(r'<p class="verdict alarm">DISAGREES', wrong)
+    shown = words(wrong)
+    assert "What is wrong: split_by_view" in shown
+    assert "They part at step 2: (hk) of Qflat becomes h, k" in shown
+    assert "in the code: raw reshape: the entries of Q" in shown
+    assert "18 of 24 numbers in a wrong cell" in shown
+    formulas = [one.get("alttext") for one in ElementTree.fromstring(wrong).iter(f"{XHTML}math")]
+    assert "Q[b,r,t,j] = Q_flat[b,t, r d_k + j]" in formulas
+    assert "Q[b,r,t,j] = Q_flat[b, ⌊(r T + t)/h⌋, ((r T + t) mod h) d_k + j]" in formulas
+
+
+def test_it_can_be_read_by_anyone(wrong: str) -> None:
+    root = ElementTree.fromstring(wrong)
+    ids = [one.get("id") for one in root.iter() if one.get("id")]
+    assert len(ids) == len(set(ids))
+    levels = [int(one.tag[-1]) for one in root.iter() if re.fullmatch(rf"{re.escape(XHTML)}h\d", one.tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    boxes = [one for one in root.iter() if one.get("tabindex")]
+    assert boxes and all(one.get("role") == "group" and one.get("aria-label") for one in boxes)
+    assert all(one.get("scope") for one in root.iter(f"{XHTML}th"))
+
+
+def test_in_a_browser(wrong: str, browser: Any, tmp_path: Path) -> None:
+    shown, console = browser.look([wrong], (390, 1280), tmp_path)
+    assert not console
+    for one in shown:
+        assert (one["loaded"], one["flat"]) == ([], 0)
+        assert one["formulas"] and one["opened"]
+        assert max(one["closed"], one["open"]) <= one["width"], one
+
+
+def test_code_that_agrees(tmp_path: Path) -> None:
+    place = tmp_path / "page.html"
+    line = ["derive", "--from", target(tmp_path, RIGHT), "--format", "html", "-o", str(place)]
+    assert main(line) == Exit.OK
+    page = place.read_text(encoding="utf-8")
+    assert re.search(r'<p class="verdict good">AGREES', page)
+    assert "combined_layer_eq_separate_layer" in page
+    assert "What is wrong" not in page
+    assert main(line) == Exit.UNUSABLE  # the page is there already
+
+
+def test_code_that_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["derive", "--from", target(tmp_path, VIEWED), "--format", "html"]) == Exit.FAILED
+    assert "split_by_view" in capsys.readouterr().out
+    assert main(["derive", "--from", f"{tmp_path / 'no.py'}:f", "--format", "html"]) == Exit.UNUSABLE
+    assert main(["derive", "--from", target(tmp_path, RIGHT)]) == Exit.UNUSABLE  # no format but html
+    assert main(["derive", "softmax_rows_sum_to_one", "--from", target(tmp_path, RIGHT)]) == Exit.UNUSABLE
+
+
+def test_where_ways_part() -> None:
+    right = trace_pattern((2, 5, 12), "b t (h k) -> b h t k", sizes={"h": 3})
+    short = trace_pattern((2, 5, 12), "b t (h k) -> b t h k", sizes={"h": 3})
+    told = "They part after step 2: the right way goes on with t and h of step 2 change places."
+    assert parting(right, short) == told
+    assert parting(right, right).startswith("Step by step the axes are the same")
+
+
+def test_words_of_others_are_text() -> None:
+    odd = '<script>alert("1")</script> & more'
+    fork = Fork(odd, None, trace_pattern, ("", ""))  # type: ignore[arg-type]
+    page = comparison_page(Comparison(odd, False, odd, (odd,), (Mistake(odd, ((odd, odd),), (fork,)),), (), odd))
+    assert "<script" not in page
+    ElementTree.fromstring(page)
