@@ -17,6 +17,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers and editors; a test keeps both lists alike
+    from mha_sym.assertions import assert_attention as assert_attention
+    from mha_sym.assertions import assert_catches_faults as assert_catches_faults
     from mha_sym.attention.dims import combined_weights as combined_weights
     from mha_sym.attention.dims import dims as dims
     from mha_sym.attention.dims import head_weights as head_weights
@@ -25,6 +27,9 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test keeps 
     from mha_sym.attention.forms import separate as separate
     from mha_sym.audit import Implementation as Implementation
     from mha_sym.audit import check as check
+    from mha_sym.audit.critique import critique as critique
+    from mha_sym.audit.dump import check_dump as check_dump
+    from mha_sym.audit.identify import identify as identify
     from mha_sym.axes import Axis as Axis
     from mha_sym.axes import Index as Index
     from mha_sym.axes import Permutation as Permutation
@@ -90,6 +95,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "attention.dims": ("combined_weights", "dims", "head_weights"),
     "attention.forms": ("combined", "head_sum", "separate"),
     "audit": ("Implementation", "check"),
+    "audit.critique": ("critique",),
+    "audit.dump": ("check_dump",),
+    "audit.identify": ("identify",),
+    "assertions": ("assert_attention", "assert_catches_faults"),
     "errors": ("Problem",),
 }  # fmt: skip
 

@@ -526,8 +526,8 @@ def test_check_passes_the_options_on(monkeypatch: pytest.MonkeyPatch, capsys: Ca
         problem = None
         compared = ("something",)
 
-        def text(self) -> str:
-            return "they disagree"
+        def text(self, detail: bool = False) -> str:
+            return "they disagree, in detail" if detail else "they disagree"
 
         def json(self) -> dict[str, object]:
             return {"verdict": "they disagree", "off": [float("inf"), 1.5]}
@@ -541,7 +541,8 @@ def test_check_passes_the_options_on(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     assert main(args) == Exit.FAILED
     assert capsys.readouterr().out == "they disagree\n"
     options = {"heads": 3, "causal": True, "batch_first": False, "layout": None, "draws": 3, "seed": 5}
-    assert seen == ["a.py:f", {**options, "kv_heads": None}]
+    assert seen == ["a.py:f", {**options, "kv_heads": None, "aligned": None}]
+    assert main([*args, "-v"]) == Exit.FAILED and capsys.readouterr().out == "they disagree, in detail\n"
     assert main([*args, "--json"]) == Exit.FAILED
     assert json.loads(capsys.readouterr().out) == {"verdict": "they disagree", "off": ["inf", 1.5]}
 

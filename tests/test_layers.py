@@ -30,7 +30,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "library": ("library",),
     "ask": ("ask",),
     "export": ("export",),
-    "cli": ("cli", "pytest_plugin", "__main__"),
+    "cli": ("cli", "assertions", "pytest_plugin", "__main__"),
 }  # fmt: skip
 ORDER = list(LAYERS)
 

@@ -40,6 +40,7 @@ def check(
     heads: int | None = None,
     kv_heads: int | None = None,
     causal: bool | None = None,
+    aligned: str | None = None,
     batch_first: bool | None = None,
     layout: Layout | str | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -57,6 +58,8 @@ def check(
         kv_heads: the number of its key and value heads, if fewer.
         causal: True for causal calls only (a plain function without a mask is then causal by itself), False for
             none, None for all ways of calling that the implementation has.
+        aligned: how its causal mask lies where there are more or fewer keys than queries, ``top-left`` or
+            ``bottom-right``.
         batch_first: False for a plain function whose inputs are ``(t, b, m)``.
         layout: how the weights of a plain function are stored, `combined` if omitted.
         sizes: sizes to use instead of drawn ones, by name (``B``, ``T``, ``S``, ``h``, ``d_k``, ...).
@@ -77,7 +80,9 @@ def check(
         'agree'
     """
     started, wishes = time.perf_counter(), Wishes(seed, draws, causal, sizes, lengths)
-    said = {"heads": heads, "kv_heads": kv_heads, "batch_first": batch_first, "layout": layout}
+    said = {
+        "heads": heads, "kv_heads": kv_heads, "batch_first": batch_first, "layout": layout, "aligned": aligned,
+    }  # fmt: skip
     impl = _described(target, said, causal, name)
     cases = cases_of(impl, causal)
     if not cases or draws < 1:
@@ -127,7 +132,7 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
             own, value = impl.how_stored, find_layout(value)
         if own == value:
             continue
-        if field not in ("heads", "kv_heads") or own is not None:
+        if field not in ("heads", "kv_heads", "aligned") or own:
             who = impl.said.get(field, "its description")
             raise TargetProblem(f"{field} is {own}, says {who}, not {value}", where=impl.title)
         impl = replace(impl, **{field: value})

@@ -14,6 +14,7 @@ import numpy as np
 from mha_sym.attention.dims import Dims
 from mha_sym.audit.call import letters
 from mha_sym.audit.dump_file import Stored
+from mha_sym.audit.implementation import ALIGNED
 from mha_sym.audit.precision import Array
 from mha_sym.axes import Axis
 from mha_sym.errors import DataProblem
@@ -24,7 +25,6 @@ from mha_sym.pattern import repeat
 #: even after scores that differ by thousands
 _FAR = 5000.0
 
-_ALIGNED = ("top-left", "bottom-right")
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,12 @@ def _offset(causal: bool | str, shape: tuple[int, int]) -> int | None:
     if causal is True:
         if queries != keys:
             raise DataProblem(
-                f"which keys are later, with {queries} queries and {keys} keys?", expected=" or ".join(_ALIGNED),
-                hint='say causal = "top-left" or "bottom-right" in a TOML file',
+                f"which keys are later, with {queries} queries and {keys} keys?", expected=" or ".join(ALIGNED),
+                hint='say --aligned top-left or bottom-right, in a TOML file causal = "..."',
             )  # fmt: skip
         return 0
-    if causal not in _ALIGNED:
-        raise DataProblem(f"causal cannot be {causal!r}", expected=f"true, false, {' or '.join(_ALIGNED)}")
+    if causal not in ALIGNED:
+        raise DataProblem(f"causal cannot be {causal!r}", expected=f"true, false, {' or '.join(ALIGNED)}")
     return 0 if causal == "top-left" else keys - queries
 
 

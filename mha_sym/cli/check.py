@@ -23,16 +23,18 @@ from mha_sym.cli.limit import timeout_option, within
 @click.option("--layout", metavar="NAME", help="How a plain function stores its weights; 'combined' if omitted.")
 @click.option("--config", metavar="FILE.toml", help="Settings of a dump: heads, layout, names, axes, dtype, ...")
 @click.option("--causal/--no-causal", default=None, help="Only causal calls, or none; every way it has if omitted.")
+@click.option("--aligned", type=click.Choice(["top-left", "bottom-right"]), help="Causal mask where T and S differ.")
 @click.option("--batch-first/--no-batch-first", default=None, help="Order of the axes, if the target does not say.")
 @click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Random inputs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Their seed.")
 @click.option("--prove", is_flag=True, help="Prove it, too: for all sizes that its code leaves open, and all weights.")
 @click.option("--against", metavar="TARGET", help="With --prove: prove it equal to this one, not to the specification.")
+@click.option("-v", "--detail", is_flag=True, help="All that was seen, besides verdict, steps, faults and bound.")
 @timeout_option
 @json_option
 @traceback_option
 def check(
-    target: str, as_json: bool, timeout: float | None, prove: bool, against: str | None, **options: Any
+    target: str, as_json: bool, timeout: float | None, prove: bool, against: str | None, detail: bool, **options: Any
 ) -> int:
     """Check an implementation of multi-head attention.  This runs the code of TARGET.
 
@@ -54,7 +56,7 @@ def check(
     if as_json:
         write_json(report.json() if proof is None else {**report.json(), "proof": proof.json()})
     else:
-        write("\n\n".join([report.text(), *([] if proof is None else [proof.text()])]))
+        write("\n\n".join([report.text(detail), *([] if proof is None else [proof.text()])]))
     return int(report.exit_code) or int(proof is not None and proof.exit_code)
 
 
@@ -78,5 +80,6 @@ def _checked(target: str, options: dict[str, Any]) -> Any:
 
     if not is_dump(target):
         return check_target(target, **{name: value for name, value in options.items() if name != "config"})
-    unused = ("draws", "seed")
-    return check_dump_target(target, **{name: value for name, value in options.items() if name not in unused})
+    unused = ("draws", "seed", "aligned")
+    given = {name: value for name, value in options.items() if name not in unused}
+    return check_dump_target(target, **{**given, "causal": options["aligned"] or options["causal"]})
