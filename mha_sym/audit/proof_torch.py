@@ -5,7 +5,8 @@ Defines `traced`.  Torch is imported by whoever made the implementation, never b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -13,7 +14,7 @@ import sympy
 from mha_sym.audit.call import _bound, _named
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.proof_statement import Statement
+from mha_sym.audit.proof_statement import Statement, arguments
 from mha_sym.axes import Axis
 from mha_sym.importers.graph import Graph, Place
 from mha_sym.importers.lift import Masked
@@ -42,15 +43,30 @@ def traced(impl: Implementation, case: Case, statement: Statement) -> Graph:
     }
 
     def code(given: Mapping[str, Any], size: Callable[[Any], Any]) -> dict[str, Any]:
-        result = _bound(impl, _arguments(impl, case, statement, given, size))()
+        result = _bound(impl, arguments(impl, case, statement, given, size))()
         return {word: value for word, value in _named(impl, result).items() if value is not None}
 
     sizes = [statement.dims.h.size, *(a.size for row in axes.values() for a in row)]
     symbols = sorted({symbol for size in sizes for symbol in size.free_symbols}, key=str)
-    found = from_code(code, specs, {symbol: HINTS.get(symbol.name, 3) for symbol in symbols}, impl.title)
+    with _equal_as_objects(torch):
+        found = from_code(code, specs, {symbol: HINTS.get(symbol.name, 3) for symbol in symbols}, impl.title)
     if found.fixed:
         raise Leak(frozenset(found.fixed), _asked_at(found.graph))
     return found.graph
+
+
+@contextlib.contextmanager
+def _equal_as_objects(torch: Any) -> Iterator[None]:
+    """While this lasts, tensors without values are equal if they are one object.
+
+    Whoever wraps a module that looks at the identity of its inputs asks whether they are equal.
+    """
+    saved = torch.equal
+    torch.equal = lambda one, other: one is other
+    try:
+        yield
+    finally:
+        torch.equal = saved
 
 
 def _axes(one: Any) -> tuple[Axis, ...]:
@@ -65,20 +81,3 @@ def _asked_at(graph: Graph) -> Place:
     """Where the value of a size was asked for."""
     places = [one.place for one in graph.notes.conditions if isinstance(one.relation, sympy.Eq) and one.place.file]
     return places[0] if places else Place()
-
-
-def _arguments(
-    impl: Implementation, case: Case, statement: Statement, given: Mapping[str, Any], size: Callable[[Any], Any]
-) -> dict[str, Any]:
-    """The arguments of a call, with symbolic integers for sizes."""
-    heads = statement.dims.h.size
-    groups = next(
-        (a.size for one in statement.inputs.values() if not isinstance(one, Masked)
-         for axis in one.axes for a in axis.primitive() if a.name == "g"), heads,
-    )  # fmt: skip
-    plain = {
-        "heads": size(heads), "kv_heads": size(groups), "need_weights": case.need_weights,
-        "causal": case.causal == "causal", "head_mask": None,
-        "weights": {name: given[name] for name in impl.stored.values() if name in given},
-    }  # fmt: skip
-    return {word: given[word] if word in given else plain.get(word) for word in impl.arguments}

@@ -144,8 +144,12 @@ def _caller(module: Any) -> Any:
 
 
 def _as_one(x_q: Any, x_k: Any, x_v: Any, torch: Any) -> tuple[Any, Any]:
-    """Keys and values as the very object of the queries where they are equal: the module looks at identity."""
-    same = all(x.shape == x_q.shape and bool(torch.equal(x, x_q)) for x in (x_k, x_v))
+    """Keys and values as the very object of the queries where they are equal: the module looks at identity.
+
+    Tensors without entries, as in a trace, are never equal.
+    """
+    has_entries = type(x_q) is torch.Tensor
+    same = has_entries and all(x.shape == x_q.shape and bool(torch.equal(x, x_q)) for x in (x_k, x_v))
     return (x_q, x_q) if same else (x_k, x_v)
 
 

@@ -25,9 +25,9 @@ from mha_sym.blame import guarded
 from mha_sym.errors import Problem
 from mha_sym.importers import torch_axes, torch_entries, torch_made, torch_sums  # they fill the table
 from mha_sym.importers.graph import Array, Graph, ImportProblem, Role
-from mha_sym.importers.torch_ops import lowered, output_name
+from mha_sym.importers.torch_ops import lowered
 from mha_sym.importers.torch_paths import Other, Paths
-from mha_sym.importers.torch_trace import Branch, Size, Sizes, Trace, blamed, trace
+from mha_sym.importers.torch_trace import Branch, Size, Sizes, Trace, blamed, output_names, trace
 
 TABLES = (torch_axes, torch_entries, torch_made, torch_sums)
 
@@ -187,7 +187,7 @@ class Tracer:
 
         made = guarded(work, f"{self.title} raised")
         tensors = [one for one in torch.utils._pytree.tree_leaves(made) if isinstance(one, torch.Tensor)]
-        return {output_name(n): array_of(one) for n, one in enumerate(tensors)}
+        return {name: array_of(one) for name, one in zip(output_names(made), tensors, strict=True)}
 
     def _tensor(self, key: str, value: Array) -> torch.Tensor:
         return torch.from_numpy(np.array(value)).to(self.specs[key].dtype)

@@ -53,7 +53,17 @@ def _dropout(lo: Lowering, input: Cell, p: float, train: bool) -> Cell:
     return input
 
 
+@operation("_set_grad_enabled", words="nothing; gradients are not what is proved")
+def _gradients(lo: Lowering, *_: Any) -> None:
+    return None
+
+
 # ---------------------------------------------------------------- precision
+
+
+@operation("_enter_autocast", "_exit_autocast", words="cast; operations choose their precision, which is noted")
+def _autocast(lo: Lowering, *_: Any) -> None:
+    lo.g.note(casts=(f"automatic choice of precision at {lo.g.place}",))
 
 
 @operation("to", "_to_copy", words="cast")

@@ -160,12 +160,7 @@ def lowered(
     for branch in trace.branches:
         lo.g.place = branch.place
         lo.g.condition(branch.relation)
-    return lo.g.graph(**{output_name(n): cell.read(lo.g) for n, cell in enumerate(outputs)})
-
-
-def output_name(number: int) -> str:
-    """The name of a tensor that is returned, by its number among them: ``y``, ``y1``, ``y2``, ..."""
-    return f"y{number}" if number else "y"
+    return lo.g.graph(**{name: cell.read(lo.g) for name, cell in zip(trace.outputs, outputs, strict=True)})
 
 
 def _tensors(value: Any) -> list[Cell]:

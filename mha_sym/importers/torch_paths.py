@@ -19,7 +19,7 @@ from mha_sym.importers.sizes import nonnegative, same
 from mha_sym.importers.torch_trace import Branch, Sizes, Trace
 
 #: operations that change nothing, and that code leaves out where a size is 1
-_NOTHING = ("contiguous", "alias", "detach", "clone", "lift_fresh_copy")
+_NOTHING = ("contiguous", "alias", "detach", "clone", "lift_fresh_copy", "_set_grad_enabled")
 #: sizes that are tried on the way to the other side of a branch, besides the numbers that stand in it
 _TRIED = (1, 2, 4, 6, 8)
 _MOST_RUNS = 12
@@ -160,7 +160,7 @@ def operations(trace: Trace, fixed: Mapping[Any, Any]) -> list[Any]:
         elif node.op == "placeholder":
             numbers[node] = ("given", len(numbers))
         elif str(getattr(node.target, "__name__", "")).partition(".")[0] in _NOTHING:
-            numbers[node] = numbers[node.args[0]]
+            numbers[node] = _value(node.args[0], numbers, fixed)
         else:
             numbers[node] = ("made", len(rows))
             rows.append((node.op, str(node.target), _row(node, trace, numbers, fixed)))

@@ -62,7 +62,7 @@ class Trace:
         sizes: the symbols, in the order of the placeholders before those.
         branches: what was asked of the sizes, in order.
         symbols: torch's symbols, and ours.
-        structure: how the outputs of the graph make up what was returned.
+        outputs: the names of the tensors that were returned, in order.
     """
 
     graph: torch.fx.Graph
@@ -71,6 +71,7 @@ class Trace:
     sizes: tuple[sympy.Symbol, ...]
     branches: tuple[Branch, ...]
     symbols: Mapping[sympy.Symbol, sympy.Expr]
+    outputs: tuple[str, ...] = ()
 
     def specialised(self, sizes: Mapping[sympy.Symbol, sympy.Expr]) -> Trace:
         """The same with numbers in place of some sizes."""
@@ -100,16 +101,22 @@ def trace(
     env = _Env()
     sizes = {symbol: env.size(symbol, hint) for symbol, hint in hints.items()}
 
+    names: list[str] = []
+
     def size(value: Size) -> Any:
         return _symint(value, sizes)
 
-    with FakeTensorMode(shape_env=env, allow_non_fake_inputs=True):
+    mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+    mode.cache_enabled = False  # with symbolic sizes, looking up costs more than it saves
+    with mode:
         fakes = [torch.empty([size(n) for n in shape], dtype=kind) for shape, kind in tensors.values()]
 
     def run(given: list[Any], arrays: list[torch.Tensor]) -> Any:
         del given  # sizes are arguments so that the graph can name them
         with env.listening():
-            return call(dict(zip(tensors, arrays, strict=True)), size)
+            result = call(dict(zip(tensors, arrays, strict=True)), size)
+        names[:] = output_names(result)
+        return result
 
     with _quiet():
         made = make_fx(
@@ -117,7 +124,20 @@ def trace(
         )(list(sizes.values()), fakes)
     kept = {name: value for name, value in vars(made).items() if isinstance(value, torch.Tensor)}
     kept |= dict(made.named_buffers())
-    return Trace(made.graph, kept, tuple(tensors), tuple(hints), (*env.asked, *env.assumed()), env.ours)
+    return Trace(made.graph, kept, tuple(tensors), tuple(hints), (*env.asked, *env.assumed()), env.ours, tuple(names))
+
+
+def output_names(result: Any) -> list[str]:
+    """The names of the tensors in what code returns: the keys of a dict of tensors, ``y``, ``y1``, ``y2`` otherwise.
+
+    Example:
+        >>> output_names((torch.ones(2), None, torch.ones(3)))
+        ['y', 'y1']
+    """
+    if isinstance(result, Mapping) and all(isinstance(one, torch.Tensor | None) for one in result.values()):
+        return [str(key) for key, one in result.items() if one is not None]
+    count = sum(isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves(result))
+    return [f"y{n}" if n else "y" for n in range(count)]
 
 
 def _symint(size: Size, sizes: Mapping[sympy.Symbol, Any]) -> Any:
