@@ -29,6 +29,7 @@ SLOW = (
     "render/test_derivation.py", "render/test_html.py", "render/test_svg_browser.py", "audit/test_critique.py",
     "audit/test_diagnose.py", "audit/test_identify.py", "audit/test_dump.py", "audit/test_plugin.py",
     "audit/test_faults.py", "test_readme.py", "test_packaging.py",
+    "test_interrupts.py", "fuzz/test_fuzz.py", "soundness/test_completeness.py", "soundness/test_trust.py",
 )  # fmt: skip
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
