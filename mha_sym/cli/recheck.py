@@ -27,7 +27,8 @@ def recheck(file: Path, seconds: float, as_json: bool) -> int:
 
     FILE may also be what derive --format json wrote; the certificate in it is checked.
 
-    Ends with 0 if it is accepted, 1 if it is rejected, 2 if it cannot be read or not be checked in time.
+    Ends with 0 if it is accepted, 1 if it is rejected or states something else than the library's theorem of its
+    name, 2 if it cannot be read or not be checked in time.
     """
     from mha_sym.proof.recheck import ACCEPTED, CODES, recheck_apart
 
@@ -41,7 +42,14 @@ def recheck(file: Path, seconds: float, as_json: bool) -> int:
         write("\n".join(_lines(result)))
     if result["verdict"] != ACCEPTED:
         complain(f"{file}: {result['verdict']}: {_place(result)}{result['why']}")
+    elif result["statement"].startswith(DIFFERS):
+        complain(f"{file}: its steps are right, but its statement {result['statement']}")
+        return Exit.FAILED
     return Exit(CODES[result["verdict"]])
+
+
+#: what is said of a statement that is not the library's
+DIFFERS = "differs from the library in "
 
 
 def _content(file: Path) -> bytes:
@@ -79,7 +87,7 @@ def _comparison(text: bytes, name: str) -> str:
     if name not in theorem_names():  # never a path: a name in a file must not choose what is run
         return "not in the library"
     found = difference(read(text).statement, statement(load(name)))
-    return f"differs from the library in {found}" if found else "as in the library"
+    return f"{DIFFERS}{found}" if found else "as in the library"
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:

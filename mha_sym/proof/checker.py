@@ -54,8 +54,8 @@ def replay(term: Term, steps: Iterable[Step], context: Context, scope: Scope) ->
     """The term after all steps; ``scope`` are the domains of its variables."""
     for step in steps:
         term = apply_step(term, step, context)
-        if step.rule == "lemma":  # the only rule that may bring positions along
-            check_term(term, scope, context.bijections)
+        if step.rule == "lemma" and step.args["at"]:  # the only rule that may bring positions along
+            check_term(term, scope, context.bijections, path=step.path)
     return term
 
 

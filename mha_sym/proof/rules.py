@@ -102,7 +102,8 @@ def lemma(term: Term, context: Context, name: str, at: tuple[Index, ...], back: 
     """``left = right`` was proved for all positions; used at some, in one direction or ``back``."""
     need(name in context.lemmas, "no such lemma")
     known = context.lemmas[name]
-    left, right = (subst(side, _instance(context, known.variables, at)) for side in (known.left, known.right))
+    new = _instance(context, known.variables, at)
+    left, right = subst(known.left, new), subst(known.right, new)
     need(equal(right if back else left, term), "the lemma says something else")
     return left if back else right
 

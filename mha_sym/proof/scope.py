@@ -109,17 +109,19 @@ def check_position(index: Index, axis: Domain | None, bijections: Bijections, sc
 # ---------------------------------------------------------------- terms
 
 
-def check_term(term: Term, scope: Scope, bijections: Bijections, unknown: Set[str] = frozenset()) -> None:
-    """Refuse a term that is not well formed, or that mentions a name that is ``unknown``."""
+def check_term(
+    term: Term, scope: Scope, bijections: Bijections, unknown: Set[str] = frozenset(), path: tuple[int, ...] = ()
+) -> None:
+    """Refuse a term that is not well formed at a path, or that mentions a name that is ``unknown``."""
     at: tuple[Index, ...] = ()
     match term:
+        case Entry(name, at):
+            need(name not in unknown, "a definition that rests on itself")
         case Num(value):
             need(isinstance(value, Fraction), "a number that is not exact")
         case Size(name, power):
             need(isinstance(power, Fraction), "a power that is not exact")
             need(not (name.isdigit() and int(name) == 0), "a size of zero")
-        case Entry(name, at):
-            need(name not in unknown, "a definition that rests on itself")
         case Cmp(op, left, right, offset):
             need(op in ("le", "eq") and isinstance(offset, int), "no such bracket")
             at = (left, right)
@@ -129,8 +131,9 @@ def check_term(term: Term, scope: Scope, bijections: Bijections, unknown: Set[st
             scope = {**scope, var.name: domain_key(var.domain)}
     for index in at:
         check_position(index, None, bijections, scope)
-    for child in children(term):
-        check_term(child, scope, bijections, unknown)
+    for number, child in enumerate(children(term)):
+        if path[:1] in ((), (number,)):
+            check_term(child, scope, bijections, unknown, path[1:])
 
 
 def scope_of(variables: tuple[Var, ...]) -> Scope:

@@ -218,14 +218,14 @@ def sum_over(var: Var, body: Term) -> Bind:
 
 def children(term: Term) -> tuple[Term, ...]:
     """The scalar terms directly inside."""
-    if isinstance(term, Add | Mul):
+    if isinstance(term, (Add, Mul)):
         return term.args
-    return fields(term)[-1:] if isinstance(term, Bind | Apply) else ()
+    return fields(term)[-1:] if isinstance(term, (Bind, Apply)) else ()
 
 
 def rebuild(term: Term, inside: tuple[Term, ...]) -> Term:
     """The same term around other children."""
-    if isinstance(term, Add | Mul):
+    if isinstance(term, (Add, Mul)):
         return type(term)(inside)
     made: Term = type(term)(*fields(term)[:-1], *inside) if inside else term
     return made
@@ -234,9 +234,9 @@ def rebuild(term: Term, inside: tuple[Term, ...]) -> Term:
 def at_path(term: Term, path: tuple[int, ...]) -> Term:
     """The subterm at a path of child numbers."""
     for step in path:
-        if not 0 <= step < len(children(term)):
+        if not 0 <= step < len(inside := children(term)):
             raise TermError(f"no child {step}")
-        term = children(term)[step]
+        term = inside[step]
     return term
 
 
@@ -244,8 +244,9 @@ def put_path(term: Term, path: tuple[int, ...], new: Term) -> Term:
     """The term with the subterm at a path replaced."""
     if not path:
         return new
-    deeper, inside = put_path(at_path(term, path[:1]), path[1:], new), children(term)
-    return rebuild(term, (*inside[: path[0]], deeper, *inside[path[0] + 1 :]))
+    inside = list(children(term))
+    inside[path[0]] = put_path(at_path(term, path[:1]), path[1:], new)
+    return rebuild(term, tuple(inside))
 
 
 # ---------------------------------------------------------------- variables
@@ -253,7 +254,7 @@ def put_path(term: Term, path: tuple[int, ...], new: Term) -> Term:
 
 def fields(node: Any) -> tuple[Any, ...]:
     """What a node is made of, in order; a tuple is made of its items."""
-    return node if isinstance(node, tuple) else tuple(getattr(node, name) for name in node.__slots__)
+    return node if isinstance(node, tuple) else tuple([getattr(node, name) for name in node.__slots__])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -264,7 +265,7 @@ def free(node: Any) -> frozenset[str]:
             return frozenset((name,))
         case Bind(_, var, body):
             return free(body) - {var.name}
-        case str() | int() | Fraction() | Domain():
+        case _ if type(node) in _CLOSED:
             return frozenset()
     return frozenset().union(*map(free, fields(node)))
 
@@ -286,12 +287,14 @@ def _put(node: Any, new: Mapping[str, Index]) -> Any:
             new = {name: index for name, index in new.items() if name in free(node)}
             bind = rename_apart(node, free(tuple(new.values())))
             return Bind(op, bind.var, _put(bind.body, new))
-        case tuple():
-            return tuple(_put(one, new) for one in node)
-        case str() | int() | Fraction() | Domain():
+        case _ if not new or type(node) in _CLOSED:
             return node
-    made: Any = {Join: join, Part: part, Perm: perm}.get(type(node), type(node))
-    return made(*(_put(one, new) for one in fields(node)))
+    made: Any = _MADE.get(type(node), type(node))
+    return made(*[_put(one, new) for one in fields(node)])
+
+
+_MADE: dict[type, Any] = {Join: join, Part: part, Perm: perm, tuple: lambda *items: items}
+_CLOSED = (str, int, bool, Fraction, Domain)  # what has no variable in it
 
 
 def fresh_var(var: Var, taken: Set[str]) -> Var:
@@ -330,14 +333,10 @@ def key(node: Any, env: Mapping[str, str] | None = None, depth: int = 0) -> str:
         case Var(name, domain):
             label = env.get(name) if env else None
             return f"{name!r}{domain_key(domain)}" if label is None else label
-        case str():
-            return repr(node)
-        case int() | Fraction():
-            return str(node)
+        case _ if type(node) in _CLOSED:
+            return domain_key(node) if isinstance(node, Domain) else repr(node)
         case tuple():
             return f"[{','.join([key(one, env, depth) for one in node])}]"
-        case Domain():
-            return domain_key(node)
         case Add() | Mul():
             keys = sorted(key(arg, env, depth) for arg in flat_args(node))
             return keys[0] if len(keys) == 1 else f"{type(node).__name__}({','.join(keys)})"
@@ -353,7 +352,7 @@ def flat_args(term: Term, kind: type | None = None) -> tuple[Term, ...]:
     A ``kind`` says which of the two a term is read as: its addends or its factors.
     """
     kind = kind or type(term)
-    if not isinstance(term, Add | Mul) or not isinstance(term, kind):
+    if not isinstance(term, (Add, Mul)) or not isinstance(term, kind):
         return (term,)
     return tuple(one for arg in term.args for one in flat_args(arg, kind))
 

@@ -6,6 +6,7 @@ import copy
 import inspect
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -188,7 +189,7 @@ def flips(value: Json) -> list[Json]:
     words = {"sum": "max", "max": "sum", "le": "eq", "eq": "le"}
     near = [words[value]] if value in words else []
     try:
-        return [str(Fraction(value) + 1), str(-Fraction(value))]
+        return [one for one in (str(Fraction(value) + 1), str(-Fraction(value))) if one != value]
     except ValueError:
         return [*near, value + "x", value[1:]]
 
@@ -210,6 +211,34 @@ def test_every_scalar_matters(name: str) -> None:
     for path, value in scalars(members):
         for new in flips(value):
             assert recheck(json.dumps(put(members, path, new)))["verdict"] != "accepted", (path, value, new)
+
+
+@pytest.mark.parametrize("name", theorem_names())
+def test_every_kind_of_value_matters_in_every_theorem(name: str) -> None:
+    """One of each kind, drawn anew in every theorem: changed, and left out."""
+    members, kinds = json.loads(text(name)), dict[tuple[Any, ...], list[tuple[Any, ...]]]()
+    for path in parts(members):
+        kinds.setdefault(kind_of(members, path), []).append(path)
+    draw = random.Random(name)
+    for path in (draw.choice(paths) for paths in kinds.values()):
+        value = members
+        for step in path:
+            value = value[step]
+        changes = [without(members, path)]
+        changes += [put(members, path, new) for new in flips(value)] if not isinstance(value, dict | list) else []
+        for changed_ in changes:
+            assert recheck(json.dumps(changed_))["verdict"] == "unreadable", path
+
+
+def kind_of(members: Json, path: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A path without its numbers; rows of nodes and steps go by their first word."""
+    kind: list[Any] = []
+    for step in path:
+        members = members[step]
+        kind.append("" if isinstance(step, int) and len(kind) < 2 else step if isinstance(step, str) else "#")
+        if isinstance(members, list) and members and isinstance(members[0], str):
+            kind.append(members[0])
+    return tuple(kind)
 
 
 def is_step(path: tuple[Any, ...]) -> bool:
@@ -569,8 +598,9 @@ def test_commands_write_and_recheck(tmp_path: Path, command: Command) -> None:
 
 @pytest.mark.parametrize(("change", "code", "line"), [
     (("theorem", "name", "elsewhere"), 0, "  statement: not in the library\n"),
-    (("theorem", "title", "Rows\n  statement: as in the library"), 0,
-     "  statement: differs from the library in the title of the theorem\n"),
+    (("theorem", "title", "Rows\n  statement: as in the library"), 1,
+     "its steps are right, but its statement differs from the library in the title of the theorem\n"),
+    (("theorem", "assumptions", 0, "words", "keys are kept"), 1, "its statement differs from the library in the assu"),
     (("goals", 1, "left_steps", []), 1, "rejected: goal masked_rows: the two sides end in different terms\n"),
     (("goals", 1, "left_steps", 1, 0, "pull"), 2, "unreadable: $.goals[1].left_steps[1][2]: no member 'position'\n"),
     (("goals", 1, "left_steps", 1, 1, [0]), 1, "rejected: goal masked_rows, step 2 on the left: factor at (0,): "),
@@ -583,7 +613,7 @@ def test_recheck_tells_how_it_ends(
     ended = command("recheck", str(file), cwd=tmp_path)
     assert ended.returncode == code
     assert line in (ended.stderr if code else ended.stdout)
-    assert ended.stdout.count("\n  statement:") == (0 if code else 1)
+    assert ended.stdout.count("\n  statement:") == (1 if "statement" in line else 0)
 
 
 def test_recheck_as_json(tmp_path: Path, command: Command) -> None:
