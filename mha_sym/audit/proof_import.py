@@ -1,12 +1,12 @@
 """An implementation as a graph, for one way of calling, and the comparison of the two in numbers.
 
-Defines `import_numpy` and `validate`.  Code that needs the value of a size is run again with that size fixed; what it
+Defines `imported` and `validate`.  Code that needs the value of a size is run again with that size fixed; what it
 decides on sizes is noted in the graph.  This runs the user's code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ import sympy
 from mha_sym.audit.call import _bound, _named, _stages, run
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.proof_statement import Statement, state
+from mha_sym.audit.proof_jax import jax_graph, uses_jax
+from mha_sym.audit.proof_statement import Statement, arguments, state
 from mha_sym.audit.setting import Setting, _fixed, draw_setting
 from mha_sym.axes import size_symbol
 from mha_sym.blame import guarded
@@ -52,8 +53,8 @@ class Import:
     leaks: tuple[str, ...] = ()
 
 
-def import_numpy(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Expr | int]) -> Import:
-    """The graph of NumPy code.
+def imported(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Expr | int]) -> Import:
+    """The graph of an implementation, by the front end for its framework.
 
     Raises:
         ImportProblem: for what is outside the vocabulary, and for sizes that do not fit together.
@@ -64,7 +65,7 @@ def import_numpy(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Exp
         known = _resolved(known)
         statement = state(impl, case, known)
         try:
-            graph = _traced(impl, case, statement)
+            graph = _front_end(impl)(impl, case, statement)
         except Leak as leak:
             for symbol in leak.symbols:
                 known[symbol.name] = FIXED.get(symbol.name, 3)
@@ -93,12 +94,25 @@ def fixed_sizes(impl: Implementation) -> dict[str, int]:
     return {name: size for name, size in found.items() if name != "h" or not impl.how_stored.grouped}
 
 
+def _front_end(impl: Implementation) -> Callable[[Implementation, Case, Statement], g.Graph]:
+    """What reads code of this framework; a framework is imported only for code that has imported it."""
+    if impl.framework == "torch":
+        from mha_sym.audit.proof_torch import traced
+
+        return traced
+    if uses_jax(impl):
+        return jax_graph
+    return _traced
+
+
 def _traced(impl: Implementation, case: Case, statement: Statement) -> g.Graph:
     session = Session()
 
     def work(session: Session) -> Mapping[str, Any]:
-        given = _arguments(impl, case, statement, session)
-        result = _bound(impl, given)()
+        arrays = {name: _array(session, name, one) for name, one in statement.inputs.items()}
+        for name, value in (impl.weights or {}).items():
+            session.owned.append((value, arrays[name].ref))
+        result = _bound(impl, arguments(impl, case, statement, arrays, session.dim))()
         return {word: value for word, value in _named(impl, result).items() if value is not None}
 
     try:
@@ -107,22 +121,6 @@ def _traced(impl: Implementation, case: Case, statement: Statement) -> g.Graph:
         if session.leaks:
             raise session.leaks[0] from problem
         raise
-
-
-def _arguments(impl: Implementation, case: Case, statement: Statement, session: Session) -> dict[str, Any]:
-    """A value without entries for every argument."""
-    d = statement.dims
-    arrays = {name: _array(session, name, one) for name, one in statement.inputs.items()}
-    for name, value in (impl.weights or {}).items():
-        session.owned.append((value, arrays[name].ref))
-    groups = next((a.size for one in statement.inputs.values() if not isinstance(one, Masked)
-                   for axis in one.axes for a in axis.primitive() if a.name == "g"), d.h.size)  # fmt: skip
-    plain = {
-        "heads": session.dim(d.h.size), "kv_heads": session.dim(groups), "need_weights": case.need_weights,
-        "causal": case.causal == "causal", "head_mask": None,
-        "weights": {name: arrays[name] for name in impl.stored.values() if name in arrays},
-    }  # fmt: skip
-    return {word: arrays[word] if word in arrays else plain.get(word) for word in impl.arguments}
 
 
 def _array(session: Session, name: str, one: Any) -> Any:

@@ -1,6 +1,7 @@
 """JAX code as a graph, for one way of calling.
 
-Defines `uses_jax`, `jax_graph` and `compiled`.  JAX is imported only for code that has imported it.  This runs the user's code.
+Defines `uses_jax`, `jax_graph` and `compiled`.  JAX is imported only for code that has imported it.  This runs the
+user's code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sympy
 from mha_sym.audit.call import _bound, _named
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.proof_statement import Statement
+from mha_sym.audit.proof_statement import Statement, arguments
 from mha_sym.importers.graph import Graph, Role
 from mha_sym.importers.lift import Masked
 
@@ -79,7 +80,7 @@ def jax_graph(impl: Implementation, case: Case, statement: Statement) -> Graph:
         specs[name] = Spec(shape, "bool" if boolean else "float64", role)
 
     def code(arrays: Mapping[str, Any], size: Callable[[sympy.Expr], Any]) -> Any:
-        result = _bound(impl, _arguments(impl, case, statement, arrays, size))()
+        result = _bound(impl, arguments(impl, case, statement, arrays, size))()
         return {word: value for word, value in _named(impl, result).items() if value is not None}
 
     return from_function(code, specs, name=impl.title, owner=inspect.unwrap(impl.call)).graph
@@ -91,6 +92,8 @@ def compiled(impl: Implementation) -> Implementation:
     Only how fast it is at many sizes changes; arrays and sizes are handed over as they were.
     """
     import jax
+
+    from mha_sym.importers import jax_trace
 
     known: dict[Any, Callable[..., Any]] = {}
 
@@ -108,21 +111,6 @@ def compiled(impl: Implementation) -> Implementation:
             again, named = jax.tree.unflatten(structure, own)
             return impl.call(*again, **named)
 
-        return known.setdefault((structure, rest, places), jax.jit(whole))(arrays)
+        return known.setdefault((structure, rest, places), jax_trace.compiled(whole))(arrays)
 
     return replace(impl, call=call)
-
-
-def _arguments(
-    impl: Implementation, case: Case, statement: Statement, arrays: Mapping[str, Any], size: Callable[[sympy.Expr], Any]
-) -> dict[str, Any]:
-    """A value for every argument: arrays as JAX traces them, sizes as it has them."""
-    expressions = [one for one in statement.inputs.values() if not isinstance(one, Masked)]
-    leaves = [a for one in expressions for axis in one.axes for a in axis.primitive()]
-    groups = next((a.size for a in leaves if a.name == "g"), statement.dims.h.size)
-    plain = {
-        "heads": size(statement.dims.h.size), "kv_heads": size(groups), "need_weights": case.need_weights,
-        "causal": case.causal == "causal", "head_mask": None,
-        "weights": {name: arrays[name] for name in impl.stored.values() if name in arrays},
-    }  # fmt: skip
-    return {word: arrays.get(word, plain.get(word)) for word in impl.arguments}

@@ -7,7 +7,7 @@ in `mha_sym.audit.specification`; here masks are arbitrary, and sizes may be tie
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,10 +65,10 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
         (m: d_model, (h k): 3*d_k)
     """
     layout = _grouped_rows(impl.how_stored)
-    self_attention = case.as_many_keys or "x" in impl.arguments
-    d = layout.dims(**({"S": "T"} if self_attention else {}))
+    one = "x" in impl.arguments or (case.same and not layout.input_widths())
+    d = layout.dims(**({"S": "T"} if one or case.causal in ("itself", "causal") else {}))
     parameters = layout.parameters(d, impl.biases)
-    x = _inputs(impl, d, parameters)
+    x = _inputs(one, d, parameters)
     masks = _Masks(impl, case, d)
     options = Options(masks.added, masks.kept(), exact_scale(impl))
     if layout.grouped:
@@ -97,12 +97,36 @@ def _renamed(impl: Implementation, parameters: Mapping[str, Input]) -> dict[str,
     return {impl.stored[name]: one for name, one in parameters.items()}
 
 
+def arguments(
+    impl: Implementation, case: Case, statement: Statement, given: Mapping[str, Any], size: Callable[[sympy.Expr], Any]
+) -> dict[str, Any]:
+    """A value for every argument of the code.
+
+    Args:
+        impl: the implementation.
+        case: the way of calling.
+        statement: its statement.
+        given: what the front end has for each entry of ``statement.inputs``.
+        size: gives a size as the front end has it.
+    """
+    expressions = [one for one in statement.inputs.values() if not isinstance(one, Masked)]
+    leaves = [a for one in expressions for whole in one.axes for a in whole.primitive()]
+    groups = next((a.size for a in leaves if a.name == "g"), statement.dims.h.size)
+    plain = {
+        "heads": size(statement.dims.h.size), "kv_heads": size(groups), "need_weights": case.need_weights,
+        "causal": case.causal == "causal", "head_mask": None,
+        "weights": {name: given[name] for name in impl.stored.values() if name in given},
+    }  # fmt: skip
+    same = {"x_k": given["x_q"], "x_v": given["x_q"]} if "x_q" in given and "x_k" not in given else {}
+    return {word: {**plain, **same, **given}.get(word) for word in impl.arguments}
+
+
 # ---------------------------------------------------------------- inputs
 
 
-def _inputs(impl: Implementation, d: Dims, parameters: Mapping[str, Input]) -> tuple[Expr, Expr, Expr]:
+def _inputs(one: bool, d: Dims, parameters: Mapping[str, Input]) -> tuple[Expr, Expr, Expr]:
     """X as queries, keys and values see it, as wide as the weights that they are multiplied by."""
-    if "x" in impl.arguments:
+    if one:
         x = Input("X", (d.b, d.t, d.m))
         keys = Rename(x, d.t, d.s)
         return x, keys, keys
@@ -116,6 +140,7 @@ def _inputs(impl: Implementation, d: Dims, parameters: Mapping[str, Input]) -> t
 def _ordered(impl: Implementation, x: tuple[Expr, Expr, Expr]) -> dict[str, Expr]:
     """The inputs by the words of the arguments, their axes in the order that the implementation wants."""
     words = ("x",) if "x" in impl.arguments else ("x_q", "x_k", "x_v")
+    words = words if isinstance(x[1], Input) else words[:1]  # one array stands for all three
     found = {}
     for word, one in zip(words, x, strict=False):
         if word in impl.arguments:

@@ -18,7 +18,7 @@ import sympy
 from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.check import _described
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.proof_import import Import, fixed_sizes, import_numpy, validate
+from mha_sym.audit.proof_import import Import, fixed_sizes, imported, validate
 from mha_sym.audit.proof_statement import Statement
 from mha_sym.audit.proof_trace import Departure, departure
 from mha_sym.audit.setting import ties_of
@@ -202,7 +202,7 @@ class _Work:
         try:
             for tied in ties_of(self.impl):
                 try:
-                    found = import_numpy(self.impl, case, {**_ties(tied), **fixed_sizes(self.impl), **self.sizes})
+                    found = imported(self.impl, case, {**_ties(tied), **fixed_sizes(self.impl), **self.sizes})
                 except Problem as problem:
                     refused = refused or problem
                     continue
@@ -257,7 +257,7 @@ class _Work:
         if other is None or depth > 2 or set(other) & set(found.sizes):
             return None
         try:
-            return self.case(case, import_numpy(self.impl, case, {**found.sizes, **other}), depth + 1)
+            return self.case(case, imported(self.impl, case, {**found.sizes, **other}), depth + 1)
         except Problem:
             return None
 
