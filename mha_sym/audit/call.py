@@ -1,8 +1,8 @@
 """Calling an implementation and judging what comes back before any number is compared.
 
-Defines `run` and `letters`.  An implementation that raises, changes its input, answers differently the second time,
-or returns the wrong kind, shape, dtype or NaN is refused here in one clear line; whether its numbers are right is
-judged in `mha_sym.audit.check`.
+Defines `run`, `run_once`, `Unsteady`, `NotFinite` and `letters`.  An implementation that raises, changes
+its input, answers differently the second time, or returns the wrong kind, shape, dtype or NaN is refused here in one
+clear line; whether its numbers are right is judged in `mha_sym.audit.compare`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,25 @@ def letters(sizes: Mapping[str, int]) -> dict[str, int]:
     return {letter: sizes[name] for letter, name in LETTERS.items() if name in sizes}
 
 
+class Unsteady(TargetProblem):
+    """An implementation answers differently when it is called again on the same input."""
+
+
+class NotFinite(DataProblem):
+    """What an implementation returns holds NaN or infinities."""
+
+
+def run_once(
+    impl: Implementation, values: Mapping[str, Any], sizes: Mapping[str, int], finite: bool = True
+) -> dict[str, Array]:  # fmt: skip
+    """The stages of one call; it is not looked at whether a second one would give the same.
+
+    NaN and infinities are refused unless ``finite`` is False; all else is as for `run`.
+    """
+    given = {word: _handed_over(value, impl) for word, value in values.items()}
+    return _stages(impl, _invoke(impl, given), sizes, finite)
+
+
 def run(impl: Implementation, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Array]:
     """The stages that an implementation returns, as float64 arrays with their axes in the order of `STAGES`.
 
@@ -45,7 +64,7 @@ def run(impl: Implementation, values: Mapping[str, Any], sizes: Mapping[str, int
         sizes: all sizes.
 
     Raises:
-        TargetProblem: if it raises, changes what it is given, or answers differently when called again.
+        TargetProblem: if it raises or changes what it is given; `Unsteady` if it answers differently the second time.
         DataProblem: for a wrong shape, a dtype that is not floating, NaN or infinities.
     """
     given = {word: _handed_over(value, impl) for word, value in values.items()}
@@ -126,9 +145,14 @@ def _unchanged(impl: Implementation, given: Mapping[str, Any], values: Mapping[s
 # ---------------------------------------------------------------- what comes back
 
 
-def _stages(impl: Implementation, result: Any, sizes: Mapping[str, int]) -> dict[str, Array]:
+def _stages(
+    impl: Implementation, result: Any, sizes: Mapping[str, int], finite: bool = True
+) -> dict[str, Array]:  # fmt: skip
     named = _named(impl, result)
-    return {word: _stage(impl, word, named[word], sizes) for word in STAGES if named.get(word) is not None}
+    found = {word: _stage(impl, word, named[word], sizes) for word in STAGES if named.get(word) is not None}
+    for word, array in found.items() if finite else ():
+        _finite(impl, word, array)
+    return found
 
 
 def _named(impl: Implementation, result: Any) -> dict[str, Any]:
@@ -194,9 +218,7 @@ def _stage(impl: Implementation, word: str, value: Any, sizes: Mapping[str, int]
         )  # fmt: skip
     array = _as_numpy(value)
     used = {name: size[name] for name in set(re.findall(r"[a-z]", order))}
-    array = for_every_query_head(impl, word, rearrange(array, f"{order} -> {STAGES[word]}", **used), copies)
-    _finite(impl, word, array)
-    return array
+    return for_every_query_head(impl, word, rearrange(array, f"{order} -> {STAGES[word]}", **used), copies)
 
 
 def _floating(impl: Implementation, word: str, value: Any) -> None:
@@ -226,7 +248,7 @@ def _finite(impl: Implementation, word: str, array: Array) -> None:
     allowed = np.isneginf(array) if word == "scores" else np.zeros((), dtype=bool)
     bad = np.argwhere(~(np.isfinite(array) | allowed))
     if len(bad):
-        raise DataProblem(
+        raise NotFinite(
             f"{impl.title} returns {array[tuple(bad[0])]} in {word}",
             where=f"{word}[{at(word, bad[0])}], the first of {len(bad)} such entries",
             expected="a finite number in every entry", hint=_nan_hint(word, array, bad),
@@ -259,7 +281,7 @@ def _same_again(impl: Implementation, word: str, first: Array, again: Array | No
     # the order in which threads add up may differ from call to call, hence not exactly equal
     slack = 1e3 * roundoff(impl.dtype) * float(np.max(np.abs(first), where=finite, initial=0.0))
     if again is None or np.any(np.abs(np.where(finite, first, 0) - np.where(finite, again, 0)) > slack):
-        raise TargetProblem(
+        raise Unsteady(
             f"{impl.title} is random from call to call: {word} differs on the same input",
             hint="switch dropout off (in torch: .eval())",
         )

@@ -15,12 +15,16 @@ from dataclasses import replace
 from typing import Any
 
 from mha_sym.attention.layouts import Layout, find_layout
+from mha_sym.audit.alignment import found_alignment
 from mha_sym.audit.backing import prove_specification
+from mha_sym.audit.call import NotFinite, Unsteady
 from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.compare import witness
 from mha_sym.audit.compared import Compared, Convention
 from mha_sym.audit.diagnose import More
 from mha_sym.audit.draw import classes, coincidences
+from mha_sym.audit.dropout import explained, training_note
+from mha_sym.audit.empty_rows import explained as explained_rows
 from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.inquiry import inquire
@@ -90,7 +94,11 @@ def check(
             "nothing is left to check", where=impl.title, got=f"causal={causal}, draws={draws}",
             hint="it takes no causal mask; say causal=True in its Implementation if it hides later keys by itself",
         )  # fmt: skip
-    impl, plan, notes = settled(impl, cases, wishes)
+    try:
+        impl, plan, notes = settled(impl, cases, wishes)
+    except Unsteady as unsteady:
+        raise explained(unsteady, impl, cases[0], wishes) from None
+    notes += training_note(impl, plan[0].case, plan[0].wishes)
     evidence, problem = _compare_all(impl, plan)
     compared = tuple(one for run_ in evidence for one in run_.compared)
     conventions = _conventions(impl, cases)
@@ -99,7 +107,8 @@ def check(
         coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem, backing=prove_specification(impl),
         findings=inquire(evidence, conventions, impl, _further(impl, plan)),
     )  # fmt: skip
-    notes = [*report.notes, *_where_it_agrees(impl, plan, report)]
+    more = found_alignment(impl, plan) if report.ok else _where_it_agrees(impl, plan, report)
+    notes = [*report.notes, *([more] if more else [])]
     return replace(report, notes=tuple(notes), seconds=time.perf_counter() - started)
 
 
@@ -157,10 +166,13 @@ def _compare_all(
         case, wishes = one.case, one.wishes
         spec = specification(impl, case)
         for draw in range(wishes.draws):
+            setting = None
             try:
                 setting = draw_setting(impl, case, wishes.seed, draw, wishes.sizes, wishes.lengths)
                 found.append(witness(impl, spec, setting, case.name, draw))
             except Problem as problem:  # NaN under one mask says nothing of the other ways of calling
+                if isinstance(problem, NotFinite) and setting is not None:
+                    explained_rows(problem, impl, case, setting)
                 if trouble is None:
                     problem.where = f"{problem.where}; {case.name}" if problem.where else case.name
                     trouble = problem
@@ -186,7 +198,7 @@ def _further(impl: Implementation, plan: Sequence[Planned]) -> More:
     return more
 
 
-def _where_it_agrees(impl: Implementation, plan: Sequence[Planned], report: CheckReport) -> list[str]:
+def _where_it_agrees(impl: Implementation, plan: Sequence[Planned], report: CheckReport) -> str:
     """For code that is wrong at free sizes: whether it is right where widths are tied, as its author may assume."""
     for tied in ties_of(replace(impl, tied=None)):
         if report.verdict != "disagree" or len(tied) <= len(impl.tied or ()):
@@ -196,8 +208,8 @@ def _where_it_agrees(impl: Implementation, plan: Sequence[Planned], report: Chec
         except Problem:
             continue
         if problem is None and not any(one.wrong for one in found):
-            return [f"it agrees where {TIED[tied]}; if that is all it is for, say Implementation(tied={tied!r})"]
-    return []
+            return f"it agrees where {TIED[tied]}; if that is all it is for, say Implementation(tied={tied!r})"
+    return ""
 
 
 # ---------------------------------------------------------------- what was found

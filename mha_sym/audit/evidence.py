@@ -29,7 +29,6 @@ from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import Expr, Map, Rename, Repeat, inputs
 from mha_sym.plan import plan_of
 
-
 #: how many roundings of its largest entry an output is usually off by at most
 _USUAL = 8.0
 

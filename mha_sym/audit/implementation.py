@@ -96,6 +96,7 @@ class Implementation:
         dtype: the precision in which it computes.
         tied: what must hold of the sizes for the code to run: ``("d_v",)`` for d_v = d_k, ``("d_v", "d_model")``
             for d_model = h d_k as well.  If omitted it is found out, and reported.
+        trained: what ``call`` is in training mode, for a module that was handed over in that mode.
         name: what reports call it.
         said: conventions and who said so, for the report, e.g. ``{"batch_first": "its attribute batch_first"}``.
         notes: what a reader should know, one sentence each.
@@ -130,6 +131,7 @@ class Implementation:
     framework: Framework = "numpy"
     dtype: str = "float64"
     tied: tuple[str, ...] | None = None
+    trained: Callable[..., Any] | None = None
     name: str = ""
     said: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     notes: tuple[str, ...] = ()

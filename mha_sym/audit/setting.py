@@ -72,6 +72,8 @@ def draw_setting(
     """
     fixed = _solved(impl, {**_fixed(impl), **(sizes or {})})
     chosen = draw_sizes(np.random.default_rng([seed, draw]), _names(impl), fixed, _same(impl, case, fixed))
+    if case.aligned == "bottom-right" and chosen["T"] > chosen["S"] and not {"T", "S"} & set(fixed):
+        chosen["T"], chosen["S"] = chosen["S"], chosen["T"]  # with more queries than keys, the first would see none
     rng = np.random.default_rng([seed, draw, *case.name.encode()])
     own = impl.weights is not None and (draw == 0 or "weights" not in impl.arguments)
     weights = _own_weights(impl) if own else _drawn_weights(impl, rng, chosen)

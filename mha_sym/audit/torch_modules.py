@@ -41,6 +41,7 @@ def from_torch(module: Any, name: str = "", dtype: str = "float64") -> Implement
     double = _copied(module, dtype)
     return Implementation(
         call=_caller(double),
+        trained=_caller(copy.deepcopy(double).train()) if module.training else None,
         heads=module.num_heads,
         layout="torch_packed" if module._qkv_same_embed_dim else "torch_separate",
         takes=_TAKES,
@@ -56,7 +57,6 @@ def from_torch(module: Any, name: str = "", dtype: str = "float64") -> Implement
             "scale": "its documentation",
             "mask": "its documentation: True is dropped",
         },
-        notes=tuple(_notes(module, float(module.dropout))),
     )
 
 
@@ -69,18 +69,17 @@ def prepared(impl: Implementation) -> Implementation:
     module: Any = impl.call
     double = _copied(module, impl.dtype)
 
-    def call(weights: Mapping[str, Any], *values: Any) -> Any:
-        return torch.func.functional_call(double, dict(weights), values)
+    def called(one: Any) -> Any:
+        return lambda weights, *values: torch.func.functional_call(one, dict(weights), values)
 
-    rates = [float(one.p) for one in module.modules() if isinstance(one, torch.nn.Dropout)]
     return replace(
         impl,
-        call=call,
+        call=called(double),
+        trained=called(copy.deepcopy(double).train()) if module.training else None,
         takes=("weights", *impl.arguments),
         weights=_parameters(double) if impl.weights is None else impl.weights,
         framework="torch",
         name=impl.name or type(module).__qualname__,
-        notes=(*impl.notes, *_notes(module, max(rates, default=0.0))),
     )
 
 
@@ -151,9 +150,3 @@ def _as_one(x_q: Any, x_k: Any, x_v: Any, torch: Any) -> tuple[Any, Any]:
     has_entries = type(x_q) is torch.Tensor
     same = has_entries and all(x.shape == x_q.shape and bool(torch.equal(x, x_q)) for x in (x_k, x_v))
     return (x_q, x_q) if same else (x_k, x_v)
-
-
-def _notes(module: Any, rate: float) -> list[str]:
-    if module.training and rate > 0:
-        return [f"dropout {rate} is active in this module (training mode); it was checked in evaluation mode"]
-    return []
