@@ -12,7 +12,8 @@ import numpy as np
 import sympy
 
 from mha_sym.importers.graph import Ref
-from mha_sym.importers.jax_ops import Known, Lowering, Value, numpy_dtype, primitive
+from mha_sym.importers.jax_ops import MANY, Known, Lowering, Value, numpy_dtype, primitive
+from mha_sym.importers.sizes import nonnegative
 
 Params = Mapping[str, Any]
 
@@ -93,9 +94,14 @@ def _broadcast_in_dim(lo: Lowering, params: Params, x: Value, *sizes: Value) -> 
         between[place] = size
     ref = lo.g.broadcast(lo.g.reshape(x.ref, between), shape)
     known = _shaped(x.known, between)
-    small = all(s.is_Integer for s in shape) and sympy.Mul(*shape) <= 1 << 10
-    wide = np.broadcast_to(known, [int(s) for s in shape]) if known is not None and small else None
-    return Value(ref, wide)
+    return Value(ref, _wide(known, shape))
+
+
+def _wide(known: Known | None, shape: Sequence[sympy.Expr]) -> Known | None:
+    """Known entries copied, where they are few afterwards."""
+    if known is None or not all(s.is_Integer for s in shape) or sympy.Mul(*shape) > MANY:
+        return None
+    return np.asarray(np.broadcast_to(known, [int(s) for s in shape]), dtype=object)
 
 
 @primitive("split", words="slices")
@@ -122,14 +128,14 @@ def _slice(lo: Lowering, params: Params, x: Value) -> Value:
 
 
 @primitive("rev", words="listed positions")
-def _rev(lo: Lowering, params: Params, x: Value) -> Ref:
+def _rev(lo: Lowering, params: Params, x: Value) -> Value:
     ref = x.ref
     for axis in params["dimensions"]:
         size = lo.g.shape(ref)[axis]
         if not size.is_Integer:
             lo.g.refuse("an axis of symbolic size is turned around")
         ref = lo.g.gather(ref, axis, range(int(size))[::-1])
-    return ref
+    return Value(ref, None if x.known is None else np.flip(x.known, params["dimensions"]))
 
 
 @primitive("concatenate", words="concat")
@@ -143,12 +149,13 @@ def _concatenate(lo: Lowering, params: Params, *args: Value) -> Value:
 @primitive("pad", words="concat with the padding")
 def _pad(lo: Lowering, params: Params, x: Value, padding: Value) -> Ref:
     ref = x.ref
-    for axis, (low, high, inside) in enumerate(params["padding_config"]):
-        if inside or not all(isinstance(n, int) and n >= 0 for n in (low, high)):
+    for axis, row in enumerate(params["padding_config"]):
+        low, high, inside = lo.sizes(row)
+        if inside != 0 or not (nonnegative(low) and nonnegative(high)):
             lo.g.refuse("padding between the positions, or of a negative number, is not in the vocabulary")
         for count, front in ((low, True), (high, False)):
-            if count:
-                shape = [sympy.Integer(count) if n == axis else s for n, s in enumerate(lo.g.shape(ref))]
+            if count != 0:
+                shape = [count if n == axis else s for n, s in enumerate(lo.g.shape(ref))]
                 filled = lo.g.broadcast(padding.ref, shape)
                 ref = lo.g.concat([filled, ref] if front else [ref, filled], axis)
     return ref
@@ -158,11 +165,14 @@ def _pad(lo: Lowering, params: Params, x: Value, padding: Value) -> Ref:
 
 
 @primitive("iota", words="positions")
-def _iota(lo: Lowering, params: Params) -> Ref:
+def _iota(lo: Lowering, params: Params) -> Value:
     shape, axis = lo.sizes(params["shape"]), params["dimension"]
     row = [s if n == axis else sympy.Integer(1) for n, s in enumerate(shape)]
     made = lo.g.broadcast(lo.g.reshape(lo.g.iota(shape[axis]), row), shape)
-    return lo.g.cast(made, numpy_dtype(params["dtype"]))
+    known = None
+    if shape[axis].is_Integer and shape[axis] <= MANY:
+        known = _shaped(np.arange(int(shape[axis])).astype(object), row)
+    return Value(lo.g.cast(made, numpy_dtype(params["dtype"])), _wide(known, shape))
 
 
 @primitive("dynamic_slice", words="slice, where it begins at a known position")

@@ -9,18 +9,19 @@ import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 import sympy
 
+from mha_sym.axes import size_symbol
 from mha_sym.blame import guarded
 from mha_sym.errors import TargetProblem
 from mha_sym.importers import jax_axes  # it fills the table
 from mha_sym.importers.graph import Array, Condition, Constant, Graph, ImportProblem, Place, Role
 from mha_sym.importers.jax_ops import lowered
-from mha_sym.importers.jax_trace import Branch, Code, Spec, Trace, output_names, trace
+from mha_sym.importers.jax_trace import Branch, Code, Spec, Trace, compiled, output_names, trace, undecided
 from mha_sym.importers.run import run as run_graph
 from mha_sym.importers.session import HINTS, Leak
 
@@ -36,14 +37,15 @@ class Imported:
     Attributes:
         graph: its inputs are those of the code, and arrays that the code has from elsewhere.
         captured: the values of the latter.
-        run: the code itself, in float64: takes every input by name, gives the outputs by name.
+        run: the code itself, in float64: takes every input by name, and sizes by name that are not those of an input;
+            gives the outputs by name.
         seconds: how long JAX took to trace the code, all runs together.
         lowering: how long the rest took.
     """
 
     graph: Graph
     captured: Mapping[str, Array]
-    run: Callable[[Mapping[str, Array]], dict[str, Array]]
+    run: Callable[..., dict[str, Array]]
     seconds: float = 0.0
     lowering: float = 0.0
 
@@ -94,6 +96,7 @@ class _Traced:
     title: str
     owner: Any = None
     captured: dict[str, Array] = field(default_factory=dict)
+    taken: list[Any] = field(default_factory=list)
     seconds: float = 0.0
 
     def graph(self) -> Graph:
@@ -101,18 +104,44 @@ class _Traced:
         found = self.traced({})
         made = self.lowered(found)
         taken = [Condition(b.relation, b.place) for b in found.branches if not self.idle(b, found)]
+        known = {one.relation.canonical for one in made.notes.conditions}
+        taken += [Condition(relation) for relation in self.taken if relation not in known]
         silent = self.apart_at_one(made, [one.relation for one in taken])
         return replace(made, notes=made.notes.plus(conditions=[*taken, *silent]))
 
     def traced(self, at: Mapping[sympy.Symbol, sympy.Expr]) -> Trace:
-        """The trace with values for some symbols."""
+        """The trace with values for some symbols; what JAX cannot decide is taken as at the hints, and kept."""
+        while True:
+            try:
+                found = self.once(at)
+                text = next((str(n) for n in _odd_sizes(found.jaxpr.jaxpr)), "")
+                problem: TargetProblem | None = None
+            except TargetProblem as trouble:
+                problem, text = trouble, trouble.what
+            relation = undecided(text, self.hints)
+            if relation is None or relation in self.taken or at:
+                if problem is not None:
+                    return self.gave_up(problem, at)
+                return found
+            self.taken.append(relation)
+
+    def gave_up(self, problem: TargetProblem, at: Mapping[sympy.Symbol, sympy.Expr]) -> NoReturn:
+        """Ask for numbers in place of heads and widths, which JAX's own layers need."""
+        inner = frozenset(s for s in self.hints if s.name not in _TOKENS and s not in at)
+        if not inner:
+            raise problem
+        raise Leak(inner, Place(problem.where)) from problem  # if that is not it, it will raise again
+
+    def once(self, at: Mapping[sympy.Symbol, sympy.Expr]) -> Trace:
+        """One run."""
         specs = {name: replace(one, shape=_put(one.shape, at)) for name, one in self.specs.items()}
         left = {symbol: value for symbol, value in self.hints.items() if symbol not in at}
+        taken = [one for one in (relation.subs(at) for relation in self.taken) if one.free_symbols]
         leaks: list[Leak] = []
 
         def tracing() -> Trace | None:
             try:
-                return trace(lambda arrays, size: self.code(arrays, lambda s: size(_put((s,), at)[0])), specs, left)
+                return trace(lambda arrays, size: self.code(arrays, lambda s: size(_put((s,), at)[0])), specs, left, taken)
             except Leak as leak:
                 leaks.append(leak)
                 return None
@@ -120,12 +149,6 @@ class _Traced:
         started = time.perf_counter()
         try:
             found = guarded(tracing, f"tracing {self.title} raised", _HINT)
-        except TargetProblem as problem:
-            inner = frozenset(s for s in left if s.name not in _TOKENS)
-            if not inner:
-                raise
-            # numbers for heads and widths are what JAX's own layers need; if that is not it, it will raise again
-            raise Leak(inner, Place(problem.where)) from problem
         finally:
             self.seconds += time.perf_counter() - started
         if found is None:
@@ -146,12 +169,12 @@ class _Traced:
             self.captured[name] = value
         return name, fixed
 
-    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The code itself on arrays."""
+    def run(self, arrays: Mapping[str, Array], numbers: Mapping[str, int] | None = None) -> dict[str, Array]:
+        """The code itself on arrays; ``numbers`` says sizes by name that are no array's own."""
         with jax.enable_x64(True):
             given = {name: jax.numpy.asarray(arrays[name]) for name in self.specs}
-            sizes = _sizes(self.specs, arrays)
-            code = jax.jit(lambda arrays: self.code(arrays, lambda s: int(_put((s,), sizes)[0])))  # compiled is faster
+            sizes = {size_symbol(name): n for name, n in (numbers or {}).items()} | _sizes(self.specs, arrays)
+            code = compiled(lambda arrays: self.code(arrays, lambda s: int(_put((s,), sizes)[0])))
             made = guarded(lambda: code(given), f"{self.title} raised")
         return dict(zip(output_names(made), map(np.asarray, jax.tree.leaves(made)), strict=True))
 
@@ -229,9 +252,23 @@ def _bones(graph: Graph) -> list[Any]:
     ]
 
 
+def _odd_sizes(jaxpr: Any) -> Iterator[Any]:
+    """Sizes of values that are no polynomials, such as ``min(T, 64)``."""
+    for equation in jaxpr.eqns:
+        for one in (n for v in equation.outvars for n in getattr(v.aval, "shape", ()) if not isinstance(n, int)):
+            if "(" in str(one):
+                yield one
+
+
 def _own_name(owner: Any, array: Any) -> str:
     """The name under which a function has an array, if it has it as a global or in its closure."""
     if not inspect.isfunction(owner):
         return ""
     found = inspect.getclosurevars(owner)
-    return next((name for name, value in {**found.globals, **found.nonlocals}.items() if value is array), "")
+    return next((name for name, value in {**found.globals, **found.nonlocals}.items() if _is_same(value, array)), "")
+
+
+def _is_same(value: Any, array: Any) -> bool:
+    """Whether an object is an array, or what JAX makes of it."""
+    plain = isinstance(value, np.ndarray | jax.Array) and value.shape == np.shape(array)
+    return value is array or (plain and np.array_equal(np.asarray(value), np.asarray(array)))

@@ -22,7 +22,7 @@ from mha_sym.importers.jax_trace import Trace, size_of
 
 #: small whole numbers and truth values that are known while the graph is made: entries are numbers made of sizes
 Known: TypeAlias = "np.ndarray[Any, Any]"
-_MANY = 1 << 10
+MANY = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Lowering:
     def number(self, array: Any) -> Value:
         """A constant array."""
         made = np.asarray(array)
-        small = made.size <= _MANY and made.dtype.kind in "biu"
+        small = made.size <= MANY and made.dtype.kind in "biu"
         return Value(self.g.constant(made), made.astype(object) if small else None)
 
     def exact(self, value: sympy.Expr) -> Value:
@@ -154,6 +154,8 @@ class Lowering:
                 f"a loop or branch on values (lax.{name}) is not in the vocabulary",
                 hint="write it without, as one expression of whole arrays",
             )
+        if name in ("sign", "rem", "floor", "ceil", "round"):
+            self.g.refuse(f"a number is rounded here ({name}), which is not in the vocabulary")
         self.g.refuse(
             f"the primitive {name} of JAX is not in the vocabulary",
             hint="the table of operations in the docs says which are; see whether the code can do without it",

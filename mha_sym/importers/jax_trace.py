@@ -8,9 +8,11 @@ Importing this file imports JAX.
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import math
 import operator
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,18 +83,19 @@ class Spec:
 Code: TypeAlias = Callable[[Mapping[str, Any], Callable[[Any], Any]], Any]
 
 
-def trace(code: Code, specs: Mapping[str, Spec], hints: Sizes) -> Trace:
+def trace(code: Code, specs: Mapping[str, Spec], hints: Sizes, taken: Sequence[Any] = ()) -> Trace:
     """The jaxpr of code, in double precision.
 
     Args:
         code: what runs.
         specs: the arrays that it is given.
         hints: a value for every symbol, which decides questions on sizes.
+        taken: relations of sizes that JAX is to take for granted.
 
     Raises:
         Leak: if the code needs the value of a size.
     """
-    scope = _Scope(hints)
+    scope = _Scope(hints, taken)
     with jax.enable_x64(True), scope.listening():
         given = {name: scope.struct(one) for name, one in specs.items()}
         jaxpr, result = jax.make_jaxpr(lambda arrays: code(arrays, scope.size), return_shape=True)(given)
@@ -112,6 +115,23 @@ def path_name(path: Sequence[Any]) -> str:
     return ".".join(map(str, keys))
 
 
+@functools.cache
+def _quick() -> dict[str, bool | int] | None:
+    """Options with which XLA compiles in a quarter of the time, None where it does not know them."""
+    options: dict[str, bool | int] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(lambda x: x, compiler_options=options)(1.0)
+    except jax.errors.JaxRuntimeError:
+        return None
+    return options
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays, compiled as a whole and in haste: it is run once at each of several sizes."""
+    made: Callable[..., Any] = jax.jit(function, compiler_options=_quick())
+    return made
+
+
 class _Nothing:
     """In place of the type of symbolic sizes where there are none."""
 
@@ -121,11 +141,11 @@ class _Nothing:
 class _Scope:
     """The symbols of one trace as JAX has them, and what was asked of them."""
 
-    def __init__(self, hints: Sizes) -> None:
+    def __init__(self, hints: Sizes, taken: Sequence[Any]) -> None:
         self.hints = hints
         self.branches: list[Branch] = []
         names = ", ".join(sorted(one.name for one in hints))
-        dims = export.symbolic_shape(names) if names else ()
+        dims = export.symbolic_shape(names, constraints=[_constraint(one) for one in taken]) if names else ()
         self.dims = {str(dim): dim for dim in dims}
 
     def size(self, value: sympy.Expr | int) -> Any:
@@ -231,6 +251,32 @@ def _real(original: Any, otherwise: Callable[[Any, Any], Any]) -> Any:
 def _line(frame: FrameType) -> Place:
     name, line = frame.f_code.co_filename, frame.f_lineno
     return Place(name, line, linecache.getline(name, line).strip())
+
+
+_LEAST = re.compile(r"\b(min|max)\(([^(),]*), ([^(),]*)\)")
+_ASKED = re.compile(r"comparison '([^']*)' ([<>]=?) '([^']*)' is inconclusive")
+
+
+def undecided(text: str, hints: Sizes) -> Any:
+    """The relation on which a size that JAX prints depends, as it holds at the hints; None where there is none.
+
+    Example:
+        >>> from mha_sym.axes import size_symbol
+        >>> undecided("an axis of size min(T, 64)", {size_symbol("T"): 11})
+        T <= 64
+    """
+    for pattern, places in ((_LEAST, (2, 3)), (_ASKED, (1, 3))):
+        found = pattern.search(text)
+        with contextlib.suppress(Problem):
+            if found is not None:
+                one, other = (read_size(found[n]) for n in places)
+                below = bool((one - other).subs(hints) <= 0)
+                return (sympy.Le(one, other) if below else sympy.Ge(one, other)).canonical
+    return None
+
+
+def _constraint(relation: Any) -> str:
+    return str(relation).replace("**", "^")
 
 
 def size_of(dim: Any, place: Place) -> sympy.Expr:
