@@ -22,7 +22,7 @@ _END = 2**62  # torch writes "to the end" as the largest integer
 # ---------------------------------------------------------------- the same entries in another shape
 
 
-@operation("view", "_unsafe_view", words="reshape")
+@operation("view", words="reshape")
 def _view(lo: Lowering, self: Cell, size: Sequence[Size]) -> Cell:
     if not isinstance(size, list):
         lo.g.refuse("a view of the bytes of a tensor as another type is not in the vocabulary")
@@ -87,7 +87,7 @@ def _transpose(lo: Lowering, self: Cell, dim0: int, dim1: int) -> Cell:
     return permuted(lo.g, self, order)
 
 
-@operation("t", "mT", "numpy_T", "adjoint", words="permute")
+@operation("t", "mT", "numpy_T", words="permute")
 def _turned(lo: Lowering, self: Cell) -> Cell:
     rank = len(lo.shape(self))
     return _transpose(lo, self, -1, -2) if rank > 1 else self
@@ -163,7 +163,7 @@ def _unbind(lo: Lowering, self: Cell, dim: int = 0) -> list[Cell]:
     return [_select(lo, self, dim, n) for n in range(int(size))]
 
 
-@operation("split", "split_with_sizes", "unsafe_split", words="slice")
+@operation("split", "split_with_sizes", words="slice")
 def _split(lo: Lowering, self: Cell, split_size: Size | Sequence[Size], dim: int = 0) -> list[Cell]:
     if isinstance(split_size, list):
         return _parts(lo, self, dim, split_size)
@@ -177,7 +177,7 @@ def _split(lo: Lowering, self: Cell, split_size: Size | Sequence[Size], dim: int
     return _parts(lo, self, dim, [each] * int(number))
 
 
-@operation("chunk", "unsafe_chunk", words="slice")
+@operation("chunk", words="slice")
 def _chunk(lo: Lowering, self: Cell, chunks: int, dim: int = 0) -> list[Cell]:
     whole = lo.shape(self)[lo.g.axis(self.ref, dim)]
     if whole.is_Integer:
@@ -273,6 +273,8 @@ def _index(lo: Lowering, self: Cell, indices: Sequence[Cell | None]) -> Cell:
 
 @operation("index_select", words="gather, for constant positions")
 def _index_select(lo: Lowering, self: Cell, dim: int, index: Cell) -> Cell:
+    if lo.g.dtype(lo.ref(index)) == "bool":
+        lo.g.refuse("which entries are picked depends on the entries of a tensor", hint="choose with torch.where")
     values = lo.constant(index)
     if values is None or values.dtype.kind not in "iu":
         lo.g.refuse("positions that are picked must be constants", hint="pass the picked array as an input")

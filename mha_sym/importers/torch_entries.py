@@ -16,7 +16,7 @@ from mha_sym.importers.torch_ops import Lowering, operation
 # ---------------------------------------------------------------- nothing
 
 
-@operation("alias", "detach", "lift_fresh", "positive", "conj", "resolve_conj", "resolve_neg", words="nothing")
+@operation("alias", "detach", words="nothing")
 def _itself(lo: Lowering, self: Cell, *_: Any, **__: Any) -> Cell:
     return self
 
@@ -31,18 +31,7 @@ def _contiguous(lo: Lowering, self: Cell, *_: Any, **__: Any) -> Cell:
     return self.perhaps_shared(lo.ref(self))
 
 
-@operation(
-    "_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range_for_size",
-    words="nothing; torch's own checks of shapes and types",
-)
-def _check(lo: Lowering, *_: Any, **__: Any) -> None:
-    return None
-
-
-@operation(
-    "dropout", "feature_dropout", "native_dropout", "alpha_dropout",
-    words="nothing where it is off, which is noted; refused where it is active",
-)
+@operation("dropout", "feature_dropout", words="nothing where it is off, which is noted; refused where it is active")
 def _dropout(lo: Lowering, input: Cell, p: float, train: bool) -> Cell:
     if p > 0 and train:
         lo.g.refuse(
@@ -66,7 +55,7 @@ def _autocast(lo: Lowering, *_: Any) -> None:
     lo.g.note(casts=(f"automatic choice of precision at {lo.g.place}",))
 
 
-@operation("to", "_to_copy", words="cast")
+@operation("to", words="cast")
 def _to(lo: Lowering, self: Cell, *args: Any, dtype: torch.dtype | None = None, **_: Any) -> Cell:
     for one in args:
         if isinstance(one, torch.dtype):
@@ -160,10 +149,15 @@ def _relu(lo: Lowering, self: Cell) -> Cell:
     return lo.map("max", self, 0.0)
 
 
-@operation("clamp", "clamp_min", "clamp_max", "clip", words="min and max")
+@operation("clamp", "clamp_min", words="min and max")
 def _clamp(lo: Lowering, self: Cell, min: Any = None, max: Any = None) -> Cell:
     made = self if min is None else lo.map("max", self, min)
     return made if max is None else lo.map("min", made, max)
+
+
+@operation("clamp_max", words="min")
+def _clamp_max(lo: Lowering, self: Cell, max: Any) -> Cell:
+    return lo.map("min", self, max)
 
 
 @operation("logical_not", "bitwise_not", words="not")

@@ -102,18 +102,18 @@ def _scaled(lo: Lowering, cell: Cell, axes: list[int], eps: float, weight: Cell 
     return made if bias is None else lo.map("add", made, bias)
 
 
-@operation("softmax", "_softmax", "_safe_softmax", words="softmax")
+@operation("softmax", words="softmax")
 def _softmax(lo: Lowering, self: Cell, dim: int, dtype: Any = None) -> Cell:
     cell = self if isinstance(dtype, bool) else lo.cast(self, dtype)
     return Cell(lo.g.softmax(lo.ref(cell), dim))
 
 
-@operation("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul", words="contract")
+@operation("matmul", "mm", "bmm", "mv", "dot", words="contract")
 def _matmul(lo: Lowering, self: Cell, other: Cell) -> Cell:
     return Cell(lo.g.matmul(lo.ref(self), lo.ref(other)))
 
 
-@operation("outer", "ger", words="contract")
+@operation("outer", words="contract")
 def _outer(lo: Lowering, self: Cell, vec2: Cell) -> Cell:
     return Cell(lo.g.contract(["i", "j"], ["i", "j"], [lo.ref(self), lo.ref(vec2)]))
 
