@@ -90,6 +90,8 @@ class _Folder:
                 return self.attention(node.op, args)
             case g.Map("max") if any(_is_minus_infinity(self.builder.nodes[a]) for a in args):
                 return next((a for a in args if not _is_minus_infinity(self.builder.nodes[a])), args[0])
+            case g.Slice(axis, start, length) if self.without_inputs(args[0]):
+                return self.sliced(args[0], axis, start, length)
             case g.Map("div"):
                 found = self.softmax(*args)
                 return found if found is not None else self.plain(node, args)
@@ -108,6 +110,39 @@ class _Folder:
             self.builder.nodes.append(replace(node, args=args))
             self.known[key] = len(self.builder.nodes) - 1
         return self.known[key]
+
+    # ------------------------------------------------------------ parts of masks
+
+    def without_inputs(self, ref: int) -> bool:
+        """Whether a value is made of positions and numbers alone, as masks are."""
+        node = self.builder.nodes[ref]
+        moved = isinstance(node.op, g.Broadcast) or (isinstance(node.op, g.Reshape) and self.only_ones(node))
+        if isinstance(node.op, g.Iota | g.SizeValue):
+            return True
+        constant = isinstance(node.op, g.Constant) and node.op.value.size == 1
+        return constant or ((moved or isinstance(node.op, g.Map)) and all(map(self.without_inputs, node.args)))
+
+    def sliced(self, ref: int, axis: int, start: sympy.Expr, length: sympy.Expr) -> int:
+        """Part of a mask: a mask of as many positions.  Where it is made for more, the rest is never made."""
+        b, node = self.builder, self.builder.nodes[ref]
+        shape = tuple(length if n == axis else s for n, s in enumerate(node.shape))
+        if node.shape[axis] == 1 and length == 1:
+            return ref
+        if isinstance(node.op, g.Iota):
+            made = b.iota(length)
+            return made if start == 0 else b.map("add", made, b.size(start))
+        if isinstance(node.op, g.Map):
+            args = [a if not b.shape(a) else self.sliced(a, axis, start, length) for a in node.args]
+            return self.plain(replace(node, shape=shape), tuple(args))
+        (inner,) = node.args
+        if isinstance(node.op, g.Broadcast):
+            place = axis - (len(node.shape) - len(b.shape(inner)))
+            if place >= 0 and b.shape(inner)[place] != 1:
+                inner = self.sliced(inner, place, start, length)
+            return b.broadcast(inner, shape)
+        longer = [n for n, s in enumerate(node.shape) if s != 1]
+        place = [n for n, s in enumerate(b.shape(inner)) if s != 1][longer.index(axis)]
+        return b.reshape(self.sliced(inner, place, start, length), shape)
 
     # ------------------------------------------------------------ numbers
 
