@@ -1,25 +1,32 @@
 """Asking the library: a claim proved, a control refuted, an expression counted, run or refused, each as a `Finding`.
 
 Defines `Bench`, which loads each theorem once and proves only what is asked for, and `refusal` and `shape_text`.  Every
-result is computed when it is asked for; what cannot be had is reported as a finding that does not hold.
+result is computed when it is asked for, or is that of a report that was made just now; what cannot be had is reported
+as a finding that does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from mha_sym.errors import Problem
 from mha_sym.library import load
 from mha_sym.proof.prover import Prover
-from mha_sym.proof.theorem import Counterexample, Outcome, Theorem, Verdict
+from mha_sym.proof.theorem import Counterexample, Outcome, Report, Theorem, Verdict
 from mha_sym.render.question import Finding
 from mha_sym.render.report_json import scope
+
+Reports = Mapping[str, Report]
 
 
 class Bench:
     """Theorems that are loaded, and what was proved of them.
+
+    Args:
+        reports: what is known already, by the names of theorems.
 
     Example:
         >>> bench = Bench()
@@ -27,10 +34,12 @@ class Bench:
         'proved for all sizes'
     """
 
-    def __init__(self) -> None:
-        self._theorems: dict[str, Theorem] = {}
+    def __init__(self, reports: Reports = MappingProxyType({})) -> None:
+        self._theorems = {name: one.theorem for name, one in reports.items()}
         self._provers: dict[str, Prover] = {}
-        self._known: dict[str, dict[str, Outcome]] = {}
+        self._known = {
+            name: {found.claim.name: found for found in one.claims + one.controls} for name, one in reports.items()
+        }
 
     def _theorem(self, name: str) -> Theorem:
         if name not in self._theorems:
@@ -56,8 +65,10 @@ class Bench:
         """A control of a theorem, tried on its own."""
         stated = self._theorem(theorem)
         one = next(found for found in stated.controls if found.name == control)
-        alone = Prover(replace(stated, claims=(), controls=()), recheck=False)
-        found = alone.control(one)
+        known = self._known[theorem]
+        if control not in known:
+            known[control] = Prover(replace(stated, claims=(), controls=()), recheck=False).control(one)
+        found = known[control]
         held = found.verdict is Verdict.REFUTED and found.counterexample is not None
         result = found.verdict.value
         if found.counterexample is not None:

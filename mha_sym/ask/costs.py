@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mha_sym.ask.bench import Bench
+from mha_sym.ask.bench import Bench, Reports
 from mha_sym.ask.exercises import number_exercise
 from mha_sym.attention.dims import combined_weights, dims, self_inputs
 from mha_sym.attention.forms import combined
@@ -24,8 +24,8 @@ def _number(bias: bool) -> int:
     return number_at(parameters(_layer(bias)), SIZES)
 
 
-def _answer() -> Answer:
-    bench = Bench()
+def _answer(reports: Reports) -> Answer:
+    bench = Bench(reports)
     rows = parameter_rows(_layer(True))
     table = tuple(
         (row.name, row.role, size_text(row.count), str(number_at(row.count, SIZES))) for row in rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mha_sym.ask.bench import Bench, shape_text
+from mha_sym.ask.bench import Bench, Reports, shape_text
 from mha_sym.ask.exercises import pattern_exercise, shapes_exercise, stations
 from mha_sym.attention.dims import Dims, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import combined
@@ -37,8 +37,8 @@ def layer_of(d: Dims, bias: bool = False) -> Any:
 # ---------------------------------------------------------------- one row of weights
 
 
-def _row_answer() -> Answer:
-    bench = Bench()
+def _row_answer(reports: Reports) -> Answer:
+    bench = Bench(reports)
     any_sizes = layer_of(dims(S="S", h=1, d_v=128))
     d = dims(B=1, T=2, S=3, d_model=5, h=1, d_k=4, d_v=128)
     layer = layer_of(d)
@@ -103,8 +103,8 @@ def moved(arrays: Mapping[str, Any], d: Dims, order: list[int], *names: str) -> 
     return found
 
 
-def _labels_answer() -> Answer:
-    bench = Bench()
+def _labels_answer(reports: Reports) -> Answer:
+    bench = Bench(reports)
     d = dims(B=2, T=4, S=5, d_model=7, h=3, d_k=2, d_v=6)
     y = layer_of(d, bias=True).y
     arrays = drawn(y)

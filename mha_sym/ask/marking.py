@@ -16,7 +16,8 @@ from mha_sym.render.question import Marked
 
 #: an answer longer than this is not read
 LONGEST = 200
-_SHAPE = re.compile(r"\(\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*,?\s*\)", re.ASCII)
+_SIZES = r"\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*,?\s*"
+_SHAPE = re.compile(rf"\({_SIZES}\)|\[{_SIZES}\]|{_SIZES}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:[, ][0-9]{3}){1,5}", re.ASCII)
 
 Mark = Callable[[str], Marked]
@@ -68,7 +69,7 @@ def shapes(stations: Sequence[Sequence[Axis]], example: str = "(2,6)->(2,3,2)", 
 
 
 def read_shapes(text: str, expected: str = "(2,6)->(2,3,2)") -> list[tuple[int, ...]]:
-    """A chain such as ``(2,5,12)->(2,5,3,4)`` as numbers.
+    """A chain such as ``(2,5,12)->(2,5,3,4)`` as numbers; brackets may be square, or left out.
 
     Raises:
         Problem: for anything else.
@@ -76,11 +77,15 @@ def read_shapes(text: str, expected: str = "(2,6)->(2,3,2)") -> list[tuple[int, 
     Example:
         >>> read_shapes("(2, 5, 12) -> (2, 5, 3, 4)")
         [(2, 5, 12), (2, 5, 3, 4)]
+        >>> read_shapes("2,5,12 -> 2,5,3,4") == read_shapes("[2,5,12]->[2,5,3,4]")
+        True
     """
     parts = [part.strip() for part in _bounded(text, expected).split("->")]
     for part in parts:
         if not _SHAPE.fullmatch(part):
-            raise Problem(f"{part!r} is not a shape", expected=f"numbers in brackets, such as {expected}")
+            raise Problem(
+                f"{part!r} is not a shape", expected=f"sizes with commas between them and -> between shapes: {expected}"
+            )
     return [tuple(int(n) for n in re.findall("[0-9]+", part)) for part in parts]
 
 

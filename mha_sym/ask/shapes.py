@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mha_sym.ask.bench import Bench, refusal, shape_text
+from mha_sym.ask.bench import Bench, Reports, refusal, shape_text
 from mha_sym.ask.exercises import pattern_exercise, shapes_exercise, stations
 from mha_sym.attention.dims import combined_weights, dims, head_weights, join_heads, self_inputs
 from mha_sym.attention.forms import combined
@@ -31,8 +31,8 @@ def _scores_steps(**sizes: int) -> tuple[Step, ...]:
     return trace(combined(d, self_inputs(d), combined_weights(d)).scores)
 
 
-def _scores_answer() -> Answer:
-    bench = Bench()
+def _scores_answer(reports: Reports) -> Answer:
+    bench = Bench(reports)
     steps = _scores_steps()
     product = next(step for step in steps if step.operation == "contract" and step.inputs[0] and len(step.axes) == 4)
     given = " and ".join(f"({axes_text(axes)})" for axes in product.inputs)
@@ -92,20 +92,22 @@ def scores() -> Question:
 # ---------------------------------------------------------------- separate and combined matrices
 
 
-def _matrices_answer() -> Answer:
-    bench = Bench()
-    d = dims(d_model=2, h=3, d_k=2, d_v=2)
+def _matrices_answer(reports: Reports) -> Answer:
+    bench = Bench(reports)
+    d = dims(d_model=3, h=2, d_k=4, d_v=4)
     separate = head_weights(d)
     joined = join_heads(separate, d)
-    stored = {name: np.zeros([int(one.size) for one in getattr(separate, name).axes]) for name in ("w_q",)}
-    stored["w_q"] += (np.arange(3)[:, None, None] + 1) * 100  # the hundreds say the head
-    stored["w_q"] += (np.arange(2)[None, :, None] + 1) * 10 + np.arange(2)[None, None, :] + 1
-    wide = evaluate(joined.w_q, {"W_Q": stored["w_q"]})
-    same = evaluate(rearrange(rearrange(separate.w_q, "h m k -> m h k"), "m h k -> m (h k)"), {"W_Q": stored["w_q"]})
-    rows = tuple((f"m = {n}", " ".join(str(int(x)) for x in row)) for n, row in enumerate(wide))
+    heads, rows, columns = np.ogrid[0:2, 0:3, 0:4]
+    stored = heads * 100.0 + rows * 10 + columns  # its digits say where an entry was: head, row, column
+    wide = evaluate(joined.w_q, {"W_Q": stored})
+    same = evaluate(rearrange(rearrange(separate.w_q, "h m k -> m h k"), "m h k -> m (h k)"), {"W_Q": stored})
+    shown = tuple(
+        (f"m = {n}", *(" ".join(f"{int(x):03d}" for x in part) for part in np.split(row, 2)))
+        for n, row in enumerate(wide)
+    )
     return Answer(
-        short="Lay them side by side: W_Q = [W_Q^(1) | ... | W_Q^(h)], and W_K and W_V likewise; stack the blocks of "
-        "W_O. As patterns: h m k -> m (h k) for W_Q, W_K and W_V, and h v m -> (h v) m for W_O.",
+        short="Lay them side by side: W_Q = [W_Q^(0) | ... | W_Q^(h - 1)], and W_K and W_V likewise; stack the blocks "
+        "of W_O. As patterns: h m k -> m (h k) for W_Q, W_K and W_V, and h v m -> (h v) m for W_O.",
         paragraphs=(
             "Column r d_k + j of the combined matrix is column j of head r: the head is the slow factor. That is the "
             "order in which the split of the projection, b t (h k) -> b t h k, reads it. Moving the head axis next to "
@@ -121,11 +123,15 @@ def _matrices_answer() -> Answer:
             bench.refuted(BLOCKS, "interleaved_columns_written"),
             bench.refuted(BLOCKS, "reshaped_without_transpose"),
             Finding(
-                "evaluate", "Three 2 x 2 matrices joined by the form, and by the pattern h m k -> m (h k):",
+                "evaluate", "Two 3 x 4 matrices joined by the form, and by the pattern h m k -> m (h k):",
                 "the same numbers" if np.array_equal(wide, same) else "different numbers", np.array_equal(wide, same),
             ),
         ),
-        tables=(Table("W_Q made of three heads; 213 is head 2, row 1, column 3", ("row", "columns"), rows),),
+        tables=(Table(
+            "W_Q made of two heads with 3 rows and 4 columns each; the digits of an entry say where it was, all "
+            "counted from 0: 123 is the entry of head 1 in row 2 and column 3",
+            ("row", "columns 0 to 3", "columns 4 to 7"), shown),
+        ),
     )  # fmt: skip
 
 
@@ -155,8 +161,8 @@ def matrices() -> Question:
 # ---------------------------------------------------------------- what must divide what
 
 
-def _divisible_answer() -> Answer:
-    bench = Bench()
+def _divisible_answer(reports: Reports) -> Answer:
+    bench = Bench(reports)
     d = dims(B=1, T=4, d_model=7, h=3, d_k=2, d_v=5)
     layer = combined(d, self_inputs(d), combined_weights(d))
     rng = np.random.default_rng(0)

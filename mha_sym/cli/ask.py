@@ -19,8 +19,8 @@ from mha_sym.cli.common import Exit, complain, json_option, traceback_option, wr
 def ask(number: int | None, answer: str | None, exercise: int, as_json: bool) -> int:
     """List the questions, or answer question N with results that are computed now.
 
-    With --answer, shapes such as '(2,5,12)->(2,5,3,4)' or an einops pattern such as 'b t (h k) -> b h t k' are
-    checked, and you are told which axis went wrong.  Ends with 0 if the answer is right, 1 if it is wrong, 2 if it
+    With --answer, shapes such as '(2,5,12)->(2,5,3,4)', brackets or not, or an einops pattern such as
+    'b t (h k) -> b h t k' are checked, and you are told which axis went wrong.  Ends with 0 if the answer is right, 1 if it is wrong, 2 if it
     cannot be read.
     """
     from mha_sym.ask import find_exercise, find_question, questions

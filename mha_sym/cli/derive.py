@@ -153,7 +153,7 @@ def _book(style: str, convention: Convention, output: Path, force: bool) -> int:
             reports.append(prover.prove(load(name), recheck=True))
             done(name)
         for question in asked:
-            answered.append((question, question.answer()))
+            answered.append((question, question.answer({one.theorem.name: one for one in reports})))
             done(question.name)
     others = related(reports)
     chapters = [Chapter(rewritten(derivation(one), convention), others[one.theorem.name]) for one in reports]

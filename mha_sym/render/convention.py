@@ -173,11 +173,15 @@ class _Writing:
 
     def control(self, control: ControlPart) -> ControlPart:
         """A control with its counterexample."""
-        given = {name: self.values(name, values) for name, values in control.given.items()}
+        given, every = (
+            {name: self.values(name, values) for name, values in found.items()}
+            for found in (control.given, control.inputs)
+        )
         place = {self.letters.get(name, name): number for name, number in control.place.items()}
         return replace(
-            control, words=self.text(control.words), sizes=self.named(control.sizes), place=place, given=given
-        )
+            control, words=self.text(control.words), sizes=self.named(control.sizes), place=place, given=given,
+            inputs=every,
+        )  # fmt: skip
 
     def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by their new names."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -92,8 +92,8 @@ class ControlPart:
     """A false neighbour: what was done wrong, and where that shows.
 
     ``place`` is the position by its letters, ``given`` the inputs that are not zero, ``zeros`` whether there are
-    others, ``unshown`` how many numbers are too many to be shown; ``left`` and ``right`` are exact, or begin with ``≈``
-    and are rounded from enclosures.
+    others, ``unshown`` how many numbers are too many to be shown, ``inputs`` all inputs; ``left`` and ``right`` are
+    exact, or begin with ``≈`` and are rounded from enclosures.
     """
 
     name: str
@@ -107,6 +107,7 @@ class ControlPart:
     permutations: Mapping[str, tuple[int, ...]]
     zeros: bool = False
     unshown: int = 0
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,7 @@ def _control(outcome: Outcome) -> ControlPart:
     place = {FAMILIES.get(_letter(name), (_letter(name),))[0]: n for name, n in found.index.items()}
     return ControlPart(
         claim.name, claim.words, outcome.verdict, found.sizes, place, left, right, given if many <= NUMBERS else {},
-        found.permutations, len(given) < len(drawn) and many <= NUMBERS, many if many > NUMBERS else 0,
+        found.permutations, len(given) < len(drawn) and many <= NUMBERS, many if many > NUMBERS else 0, drawn,
     )  # fmt: skip
 
 

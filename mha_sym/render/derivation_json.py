@@ -18,7 +18,7 @@ Defines `derivation_json`.  One object with these members::
                    "detail": what is known if it is not proved, "counterexample": text or null,
                    "rechecked": [{size: number}],
                    "digits": to how many both sides agreed in float64, or null}]
-    controls     [{"name", "words", "verdict", "witness": text}]
+    controls     [{"name", "words", "verdict", "witness": text, "inputs": {name: numbers}}]
     laws         [{"rule", "reason", "latex"}], those used
     applications how many applications of rules the checker replayed
     checks       [text], what was checked and how
@@ -78,7 +78,8 @@ class _Writer:
             "assumptions": [{"words": words, "positive": self._maybe(term)} for words, term in found.assumptions],
             "notation": self._notation(), "claims": list(map(self._claim, found.claims)),
             "controls": [
-                {"name": c.name, "words": c.words, "verdict": c.verdict.value, "witness": sentences.witness(c)}
+                {"name": c.name, "words": c.words, "verdict": c.verdict.value, "witness": sentences.witness(c),
+                 "inputs": {name: np.asarray(values).tolist() for name, values in c.inputs.items()}}
                 for c in found.controls
             ],
             "laws": [{"rule": n, "reason": CARDS[n].reason, "latex": CARDS[n].law} for n in found.laws],

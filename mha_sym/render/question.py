@@ -6,8 +6,11 @@ shows in `mha_sym.render.question_text`; nothing is computed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from mha_sym.proof.theorem import Report
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,8 @@ class Question:
     title: str
     theorems: tuple[str, ...]
     exercises: tuple[Exercise, ...]
-    make: Callable[[], Answer] = field(repr=False, compare=False)
+    make: Callable[[Mapping[str, Report]], Answer] = field(repr=False, compare=False)
 
-    def answer(self) -> Answer:
-        """The answer, with results computed now."""
-        return self.make()
+    def answer(self, reports: Mapping[str, Report] = MappingProxyType({})) -> Answer:
+        """The answer, with results computed now; what ``reports`` say of theorems is not proved again."""
+        return self.make(reports)

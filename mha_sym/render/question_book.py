@@ -91,9 +91,20 @@ def latex_questions(answered: Sequence[Answered], names: Collection[str]) -> Ite
         for found in answer.findings:
             yield rf"\item {_latex(found.words)} \textbf{{{_latex(found.result)}}}" + _source(found, names)
         yield r"\end{itemize}"
+        yield from (line for table in answer.tables for line in _rows(table))
         for one in question.exercises:
             yield rf"\textbf{{Exercise {one.number}.}} {_latex(one.prompt)}\par"
             yield rf"{{\small Solution: \texttt{{{_typed(one.solution)}}}\par}}"
+
+
+def _rows(table: Table) -> Iterator[str]:
+    """A table as a list, row by row: its cells may be long."""
+    yield rf"{_latex(table.title)}:\par"
+    yield r"\begin{itemize}"
+    for first, *more in table.rows:
+        cells = "; ".join(f"{_latex(name)}: {_latex(cell)}" for name, cell in zip(table.header[1:], more, strict=True))
+        yield rf"\item \textbf{{{_latex(first)}}}. {cells}."
+    yield r"\end{itemize}"
 
 
 def _source(one: Finding, names: Collection[str]) -> str:

@@ -78,7 +78,7 @@ def _table(table: Table) -> str:
     room = _CELLS - 2 * (count - 1)
     widths = list(_shares(natural, room))
     rows = [[_cell(cell, width) for cell, width in zip(row, widths, strict=True)] for row in table.rows]
-    return f"{table.title}:\n\n{columns(table.header, rows)}"
+    return f"{_folded(table.title)}:\n\n{columns(table.header, rows)}"
 
 
 def _shares(natural: Sequence[int], room: int) -> Iterator[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from mha_sym.cli import main
 from mha_sym.errors import Problem
 from mha_sym.evaluate import evaluate
 from mha_sym.library import load, theorem_names
+from mha_sym.proof.prover import Prover, prove
 from mha_sym.proof.theorem import Counterexample, Verdict
 from mha_sym.render.question import Answer, Finding, Question
 from mha_sym.render.question_text import question_text
@@ -133,18 +135,31 @@ def test_the_runs_of_the_ablation_against_loops() -> None:
 
 def test_an_answer_is_computed_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a prover that decides nothing, no answer holds, and it says so."""
-    original = bench.Prover.claim
+    original = Prover.claim
 
     def undecided(self: Any, claim: Any) -> Any:
         return replace(original(self, claim), verdict=Verdict.UNDECIDED, counterexample=None)
 
-    monkeypatch.setattr(bench.Prover, "claim", undecided)
+    monkeypatch.setattr(Prover, "claim", undecided)
     question = find_question(5)
     answer = question.answer()
     assert not answer.holds
     assert {one.result for one in answer.findings if not one.holds} == {"undecided"}
     assert "NOT ALL OF THIS HOLDS" in question_text(question, answer)
     assert main(["ask", "5"]) == 1
+
+
+def test_the_digits_of_a_joined_matrix_say_where_an_entry_was(answers: dict[int, Answer]) -> None:
+    (table,) = answers[3].tables
+    assert "123 is the entry of head 1 in row 2 and column 3" in table.title
+    entries = [" ".join(row[1:]).split() for row in table.rows]
+    assert entries == [[f"{r}{m}{j}" for r in range(2) for j in range(4)] for m in range(3)]
+
+
+def test_heads_are_counted_from_0(answers: dict[int, Answer]) -> None:
+    said = [text for one in answers.values() for text in (one.short, *one.paragraphs)]
+    assert not [text for text in said if re.search(r"\^\(1\)|\^\(h\)", text)]
+    assert "[W_Q^(0) | ... | W_Q^(h - 1)]" in answers[3].short
 
 
 def test_an_answer_without_findings_is_none() -> None:
@@ -162,6 +177,17 @@ def test_each_claim_is_proved_once() -> None:
     assert asked.proved("parameter_count", "with_biases") == first
     assert first.result == "proved for all sizes"
     assert asked.proved("numerical_axis_trace", "identity").result.startswith("proved at ")
+
+
+def test_what_reports_say_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = find_question(5)
+    anew = question.answer()
+    reports = {"parameter_count": prove(load("parameter_count"), recheck=False)}
+    monkeypatch.setattr(bench, "Prover", None)
+    assert question.answer(reports) == anew
+    refuted = replace(reports["parameter_count"].claims[0], verdict=Verdict.UNDECIDED)
+    odd = replace(reports["parameter_count"], claims=(refuted, *reports["parameter_count"].claims[1:]))
+    assert not question.answer({"parameter_count": odd}).holds
 
 
 def test_values_of_counterexamples() -> None:
@@ -210,7 +236,7 @@ def test_command_marks_answers(capsys: Capture) -> None:
         (["ask", "--answer", "x"],
          "mha-sym ask: --answer needs the number of a question: mha-sym ask N --answer TEXT.\n"),
         (["ask", "4", "--answer", "open('x')"], "mha-sym: \"open('x')\" is not a shape; "
-         "expected: numbers in brackets, such as (2,6)->(2,3,2)\n"),
+         "expected: sizes with commas between them and -> between shapes: (2,6)->(2,3,2)\n"),
         (["ask", "x"], "mha-sym ask: Invalid value for '[N]': 'x' is not a valid integer.\n"),
     ],
 )  # fmt: skip

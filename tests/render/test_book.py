@@ -32,7 +32,7 @@ ANSWER = Answer(
 EXERCISE = Exercise(
     1, "Write the shape of W_O_ & more.", "shapes", "(2,6)->(2,3,2)", "(15,12)->(10,12)", lambda _: Marked(True, ()),
 )  # fmt: skip
-QUESTION = Question(1, "why", "Why one row for d_v = 128?", ("softmax_rows_sum_to_one",), (EXERCISE,), lambda: ANSWER)
+QUESTION = Question(1, "why", "Why one row for d_v = 128?", ("softmax_rows_sum_to_one",), (EXERCISE,), lambda _: ANSWER)
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +120,10 @@ class TestCommand:
         assert main(["derive", "--all", "--format", "latex", "--head", "h", "-o", str(target)]) == Exit.OK
         assert r"n_{h}" in (target / "book.tex").read_text(encoding="utf-8")
 
-    def test_pdf_without_a_tex_engine(
+    def test_without_anything_that_makes_a_pdf(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr(shutil, "which", lambda name: None)
+        monkeypatch.setattr("mha_sym.render.pdf.engine", lambda: None)
         target = tmp_path / "book"
         assert main(["derive", "--all", "--format", "pdf", "-o", str(target)]) == Exit.UNUSABLE
         assert (target / "book.tex").exists() and not (target / "book.pdf").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -13,6 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mha_sym.attention.dims import combined_weights, dims, self_inputs
@@ -20,10 +22,11 @@ from mha_sym.attention.forms import combined, separate
 from mha_sym.attention.variants import head_blocks, keep_mask, some_key_kept
 from mha_sym.axes import axis
 from mha_sym.errors import Problem
-from mha_sym.expr import Input, Map, Reduce, Repeat, Softmax, Table, Transpose, as_expr
+from mha_sym.expr import Input, Map, Reduce, Repeat, Softmax, Table, Transpose, as_expr, inputs
 from mha_sym.library import theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Counterexample, Outcome, Report, Theorem, Verdict
+from mha_sym.render import sentences
 from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS, derive
@@ -176,6 +179,30 @@ def test_tensors_of_one_name_are_told_apart_in_the_order_of_reading(proved: Call
     assert not many.vocabulary.defined
     assert any(claim.defined for claim in many.claims)
     assert any("Y₁[b,t,m]" in plain(Unicode(many.vocabulary.names).term(c.right)) for c in many.claims)
+
+
+def test_every_counterexample_says_with_which_inputs(report: Report, shown: Derivation) -> None:
+    for outcome, control in zip(report.controls, shown.controls, strict=True):
+        assert outcome.counterexample is not None
+        used = {one.name for side in (outcome.claim.left, outcome.claim.right) for one in inputs(side)}
+        told = sentences.witness(control)
+        for name, values in outcome.counterexample.inputs.items():
+            if name in used and np.any(np.asarray(values)):
+                assert f"{name} = {sentences.nested(values)}" in told
+            elif name in used:
+                assert "input 0" in told
+
+
+def test_many_numbers_are_left_to_json() -> None:
+    many = Counterexample({"T": 200}, {"t": 0}, "0", "1", {"E": np.ones((200, 1))}, {})
+    theorem = replace(ROWS, controls=(Control("c", SCORES, SCORES + SCORES, "Twice."),))
+    report = replace(known(ROWS), controls=(Outcome(theorem.controls[0], Verdict.REFUTED, 0.0, counterexample=many),))
+    (control,) = derivation(replace(report, theorem=theorem)).controls
+    assert sentences.witness(control) == (
+        "one side is 0, the other 1 at T=200, entry t=0, with 200 more numbers, which the JSON form has"
+    )
+    (told,) = json.loads(derive(replace(report, theorem=theorem), "json"))["controls"]
+    assert len(told["inputs"]["E"]) == 200
 
 
 # ---------------------------------------------------------------- every theorem
