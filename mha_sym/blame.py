@@ -17,6 +17,7 @@ from mha_sym.errors import Problem, TargetProblem
 Result = TypeVar("Result")
 
 _OURS = str(Path(__file__).resolve().parent)
+_EXTRAS = ("torch", "jax", "flax", "equinox", "keras")
 _LIBRARIES = ("site-packages", "dist-packages", "importlib", "<frozen")
 
 
@@ -68,7 +69,7 @@ def missing_extra(trouble: BaseException) -> str:
         "install mha_sym with the extra 'torch'"
     """
     name = (trouble.name or "").split(".")[0] if isinstance(trouble, ImportError) else ""
-    return f"install mha_sym with the extra {name!r}" if name == "torch" else ""
+    return f"install mha_sym with the extra {name!r}" if name in _EXTRAS else ""
 
 
 def import_torch() -> Any:

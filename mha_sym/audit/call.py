@@ -16,6 +16,7 @@ import numpy as np
 from einops import rearrange
 
 from mha_sym.audit.implementation import STAGES, Implementation
+from mha_sym.audit.jax_layers import in_doubles
 from mha_sym.audit.precision import Array, roundoff
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import DataProblem, TargetProblem
@@ -115,7 +116,7 @@ def _bound(impl: Implementation, given: Mapping[str, Any]) -> Callable[[], Any]:
 def _without_gradients(impl: Implementation, work: Callable[[], Any]) -> Callable[[], Any]:
     """The same call as torch makes it for inference, on one thread: these arrays are small."""
     if impl.framework != "torch":
-        return work
+        return in_doubles(work)
     torch = import_torch()
 
     def inside() -> Any:

@@ -16,6 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from mha_sym.audit.implementation import TAKES, Implementation, from_function
+from mha_sym.audit.jax_layers import from_jax
+from mha_sym.audit.keras_layers import from_keras
 from mha_sym.audit.torch_modules import from_torch, prepared
 from mha_sym.blame import guarded
 from mha_sym.errors import TargetProblem
@@ -83,26 +85,34 @@ def as_implementation(found: Any, name: str = "", **described: Any) -> Implement
     """An object as an implementation.
 
     Args:
-        found: an `Implementation`, a torch ``nn.MultiheadAttention``, a function, or a function or class without
-            arguments that makes one of these.
+        found: an `Implementation`, a torch ``nn.MultiheadAttention``, an attention layer of Flax, Equinox or Keras, a
+            function, or a function or class without arguments that makes one of these.
         name: what reports call it.
         described: what is known of a plain function, as for `Implementation`.
 
     Raises:
         TargetProblem: for anything else.
     """
+    layer = _layer(found, name)
+    if layer is not None:
+        return layer
     made, title = found, name
     if _is_factory(found):
         title = name or getattr(found, "__qualname__", "")
         made = guarded(found, f"{title or 'the factory'} raised")
-    known = _known(made, title, described)
+    known = _layer(made, title) or _known(made, title, described)
     if known is None:
         kind = f"it made a value of type {type(made).__name__}" if made is not found else f"type {type(found).__name__}"
         raise TargetProblem(
             f"{title or repr(found)} is nothing that can be checked", got=kind,
-            expected="an Implementation, an nn.MultiheadAttention, a function, or a factory of one of these",
+            expected="an Implementation, an attention layer of a library, a function, or a factory of one of these",
         )  # fmt: skip
     return known
+
+
+def _layer(made: Any, name: str) -> Implementation | None:
+    """An attention layer that a library other than torch ships."""
+    return from_jax(made, name) or from_keras(made, name)
 
 
 def _known(made: Any, name: str, described: dict[str, Any]) -> Implementation | None:
