@@ -129,6 +129,21 @@ def test_what_a_notebook_shows() -> None:
     assert ids == ["twice-claim-1"]
 
 
+def test_a_report_is_shown_as_its_derivation_and_a_theorem_as_what_it_claims() -> None:
+    theorem = Theorem("twice", "Twice", "x + x is 2 x.", (Claim("n", X + X, X * 2, "The sum is 2 X."),))
+    report = prove(theorem, recheck=False)
+    assert report._repr_mimebundle_() == derivation(report)._repr_mimebundle_()
+    assert (report._repr_html_(), report._repr_latex_()) == (
+        derivation(report)._repr_html_(), derivation(report)._repr_latex_(),
+    )  # fmt: skip
+    shown = theorem._repr_mimebundle_()
+    assert set(shown) == {"text/html", "text/latex", "text/plain"}
+    assert shown["text/plain"] == "twice: x + x is 2 x.\n  X[t] + X[t] = X[t] · 2"
+    ElementTree.fromstring(shown["text/html"])
+    assert "not tried yet" in shown["text/html"]
+    assert not re.search("PROVED|UNDECIDED", shown["text/html"])
+
+
 def test_the_rules_of_a_cell_touch_nothing_else() -> None:
     found = derivation(prove(WRONG, recheck=False))
     rules = re.search(r"<style>(.*?)</style>", found._repr_html_(), re.DOTALL)
