@@ -78,14 +78,6 @@ def _squeeze(lo: Lowering, params: Params, x: Value) -> Value:
     return Value(lo.g.reshape(x.ref, new), _shaped(x.known, new))
 
 
-@primitive("expand_dims", words="reshape")
-def _expand_dims(lo: Lowering, params: Params, x: Value) -> Value:
-    new = list(lo.shape(x))
-    for n in sorted(params["dimensions"]):
-        new.insert(n, sympy.Integer(1))
-    return Value(lo.g.reshape(x.ref, new), _shaped(x.known, new))
-
-
 @primitive("broadcast_in_dim", words="reshape and broadcast")
 def _broadcast_in_dim(lo: Lowering, params: Params, x: Value, *sizes: Value) -> Value:
     shape, places = lo.sizes(params["shape"]), params["broadcast_dimensions"]

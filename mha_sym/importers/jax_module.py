@@ -139,9 +139,12 @@ class _Traced:
         taken = [one for one in (relation.subs(at) for relation in self.taken) if one.free_symbols]
         leaks: list[Leak] = []
 
+        def code(arrays: Mapping[str, Any], size: Callable[[Any], Any]) -> Any:
+            return self.code(arrays, lambda wanted: size(_put((wanted,), at)[0]))
+
         def tracing() -> Trace | None:
             try:
-                return trace(lambda arrays, size: self.code(arrays, lambda s: size(_put((s,), at)[0])), specs, left, taken)
+                return trace(code, specs, left, taken)
             except Leak as leak:
                 leaks.append(leak)
                 return None

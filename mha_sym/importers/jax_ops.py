@@ -213,12 +213,12 @@ def lowered(
 # ---------------------------------------------------------------- calls
 
 
-@primitive("jit", "pjit", "closed_call", "core_call", words="its inside")
+@primitive("jit", "pjit", "closed_call", words="its inside")
 def _call(lo: Lowering, params: Mapping[str, Any], *args: Value) -> list[Value]:
     return lo.inlined(params.get("jaxpr", params.get("call_jaxpr")), args)
 
 
-@primitive("remat", "remat2", "checkpoint", "composite", words="its inside")
+@primitive("remat2", "checkpoint", words="its inside")
 def _remat(lo: Lowering, params: Mapping[str, Any], *args: Value) -> list[Value]:
     return lo.inlined(params["jaxpr"], args)
 
@@ -231,7 +231,7 @@ def _custom(lo: Lowering, params: Mapping[str, Any], *args: Value) -> list[Value
 # ---------------------------------------------------------------- nothing, and precision
 
 
-@primitive("stop_gradient", "copy", "copy_p", "optimization_barrier", "sharding_constraint", words="nothing")
+@primitive("stop_gradient", "copy", "optimization_barrier", words="nothing")
 def _itself(lo: Lowering, params: Mapping[str, Any], *args: Value) -> list[Value]:
     return list(args)
 
@@ -286,7 +286,7 @@ _EXACT: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 for _f, *_names in (
-    ("add", "add", "add_any"), ("sub", "sub"), ("mul", "mul"), ("neg", "neg"), ("exp", "exp"), ("sqrt", "sqrt"),
+    ("add", "add"), ("sub", "sub"), ("mul", "mul"), ("neg", "neg"), ("exp", "exp"), ("sqrt", "sqrt"),
     ("log", "log"), ("abs", "abs"), ("sin", "sin"), ("cos", "cos"), ("tanh", "tanh"), ("min", "min"), ("max", "max"),
     ("eq", "eq"), ("ne", "ne"), ("lt", "lt"), ("le", "le"), ("gt", "gt"), ("ge", "ge"), ("pow", "pow"),
 ):  # fmt: skip
