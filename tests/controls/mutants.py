@@ -14,23 +14,24 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from itertools import islice
 from random import Random
 
 from mha_sym.errors import AxisProblem
 from mha_sym.expr import Expr
 from mha_sym.library import load, theorem_names
-from mha_sym.proof.checker import Certificate, check
+from mha_sym.proof.checker import Certificate, Goal, check
 from mha_sym.proof.field import confirm
 from mha_sym.proof.meaning import Meaning, goals
-from mha_sym.proof.prover import prove_goal
+from mha_sym.proof.prover import Prover, prove_goal
 from mha_sym.proof.refute import refute
 from mha_sym.proof.rewrite import TooLong
 from mha_sym.proof.terms import TermError
-from mha_sym.proof.theorem import Assumption, Claim, Theorem
+from mha_sym.proof.theorem import Claim, Theorem
 from mha_sym.proof.witness import recheck
 from tests.controls.edits import Around, edits
 from tests.proof.random_exprs import at, paths, put
@@ -108,23 +109,30 @@ def library_sample(seed: int) -> Iterator[Mutant]:
 # ---------------------------------------------------------------- judging
 
 
-@lru_cache(maxsize=1)
+@cache
 def _theorem(name: str) -> Theorem:
     return load(name)
 
 
-def proved_equal(claim: Claim, assumptions: Sequence[Assumption]) -> bool | None:
+@cache
+def _known(name: str) -> tuple[Meaning, dict[str, Goal]]:
+    """What is proved of a theorem: its assumptions, and its claims as lemmas, which a false neighbour may misuse."""
+    prover = Prover(_theorem(name), recheck=False)
+    for claim in prover.theorem.claims:
+        prover._search(claim)
+    return prover.meaning, prover.lemmas
+
+
+def proved_equal(claim: Claim, meaning: Meaning, lemmas: Mapping[str, Goal]) -> bool | None:
     """Whether search and checker prove a claim; None if one name would stand for two things."""
-    meaning = Meaning()
-    for one in assumptions:
-        if one.positive is not None:
-            meaning.assume_positive(one.positive)
+    own = Meaning(**{one.name: copy(getattr(meaning, one.name)) for one in fields(Meaning)})
     try:
-        for goal in goals(meaning, "mutant", claim.left, claim.right):
-            result = prove_goal(goal, meaning.context())
+        for goal in goals(own, "mutant", claim.left, claim.right):
+            context = replace(own.context(), lemmas=lemmas)
+            result = prove_goal(goal, context)
             if not isinstance(result, Certificate):
                 return False
-            check(result, meaning.context())
+            check(result, context)
     except AxisProblem:
         return None
     except (TermError, TooLong):
@@ -135,7 +143,7 @@ def proved_equal(claim: Claim, assumptions: Sequence[Assumption]) -> bool | None
 def judged(mutant: Mutant, explicit: bool = True) -> str:
     """What all engines together make of a mutant: refuted, equal, refused, one of `OPEN`, or a contradiction."""
     theorem = _theorem(mutant.theorem)
-    by_kernel = proved_equal(mutant.claim, theorem.assumptions)
+    by_kernel = proved_equal(mutant.claim, *_known(mutant.theorem))
     if by_kernel is None:
         return "refused"
     by_field = confirm(mutant.claim, theorem.assumptions).agrees

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from random import Random
 
 from mha_sym.proof.field import confirm
+from mha_sym.proof.meaning import Meaning
 from mha_sym.proof.theorem import Claim
 from tests.controls.mutants import SLOW, proved_equal, within
 from tests.proof.random_exprs import Names, axes_of, expression
@@ -56,7 +57,7 @@ def tried(seed: int) -> Tried:
 
 def _verdict(claim: Claim) -> str:
     by_field = confirm(claim).agrees
-    if proved_equal(claim, ()):
+    if proved_equal(claim, Meaning(), {}):
         return "contradiction" if by_field is False else "proved"
     return "wrong rewrite" if by_field is False else "missed"
 
