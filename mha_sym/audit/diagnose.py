@@ -121,6 +121,9 @@ def _twin(first: Which, other: Which, runs: Sequence[Evidence]) -> Twin:
     if same_function(on.forms_for((*first, *other)), first, other):
         ties = ", ".join(f"{a} = {b if isinstance(b, str) else ' '.join(b)}" for a, b in on.ties.items())
         return Twin(name, True, f"the same function where {ties}, proved; this implementation was run only there")
+    if not any(one.at_sizes for one in (*first, *other)) and same_function(on.numbered("h", "G", "R"), first, other):
+        heads = ", ".join(f"{size} = {on.setting.sizes[size]}" for size in ("h", "G") if size in on.setting.sizes)
+        return Twin(name, True, f"the same function where {heads}, proved; this implementation was run only there")
     return Twin(name, False, "gives the same output at all sizes that this implementation was run at; not proved equal")
 
 

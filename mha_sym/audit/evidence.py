@@ -97,8 +97,12 @@ class Evidence:
     @property
     def sized_forms(self) -> Forms:
         """The same forms on axes whose sizes are the numbers of this run."""
-        numbers = tuple(sorted(self.setting.sizes.items()))
-        return _sized(self.forms.at, numbers)
+        return self.numbered(*self.setting.sizes)
+
+    def numbered(self, *names: str) -> Forms:
+        """The same forms on axes of which some sizes are the numbers of this run, and the others symbols."""
+        sizes = self.setting.sizes
+        return _sized(self.forms.at, tuple((name, sizes[name]) for name in sorted(names) if name in sizes))
 
 
 # ---------------------------------------------------------------- the forms of one specification

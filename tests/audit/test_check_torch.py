@@ -182,7 +182,7 @@ def test_the_module_is_left_alone() -> None:
     assert report.ok and made.training
     assert all(torch.equal(before[name], value) for name, value in made.state_dict().items())
     assert next(made.parameters()).dtype == torch.float32
-    assert any("dropout 0.25 is active in this module (training mode)" in note for note in report.notes)
+    assert any("dropout_active: in training mode" in note for note in report.notes)
     made.eval()
     assert not check(made).notes
 
@@ -254,7 +254,7 @@ NAMES = {f"w_{x}": f"to_{x}.weight" for x in "qkv"} | {"w_o": "to_out.weight", "
 def test_any_module_through_a_description(wrong: bool) -> None:
     report = check(Implementation(call=Own(wrong=wrong), heads=5, layout="linear", names=NAMES))
     assert report.exit_code == wrong, report.text()
-    assert any("dropout 0.1 is active" in note for note in report.notes)
+    assert any("dropout_active: in training mode" in note for note in report.notes)
     assert {one.weights for one in report.compared} == {"its own", "drawn"}
 
 

@@ -104,6 +104,16 @@ FAULTS: tuple[Fault, ...] = (
         {"before": _all_transposed}, "masked", ties={"S": "T"},
     ),
     _fault(
+        "causal_aligned_bottom_right",
+        "The causal mask is aligned with the last query and key instead of the first: s <= t + S - T.",
+        _FROM_THE_END, _MEND, _later(lambda at: bottom_right(at.d)),
+    ),
+    _fault(
+        "causal_aligned_top_left",
+        "The causal mask is aligned with the first query and key instead of the last: s <= t.",
+        _FROM_THE_END, _END, _later(lambda at: Compare("le", at.d.s, at.d.t)), "from_the_end",
+    ),
+    _fault(
         "causal_sees_next_token", "The causal mask is off by one: every query sees the next key, too.",
         "The loss of a language model falls to almost nothing.", _MEND, _later(_moved("le", 1)),
     ),
@@ -124,15 +134,5 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "causal_hides_two", "The causal mask is off by two: no query sees its own key or the one before.",
         "The first two rows are empty.", _MEND, {**_later(_moved("le", -2)), **HIDDEN},
-    ),
-    _fault(
-        "causal_aligned_bottom_right",
-        "The causal mask is aligned with the last query and key instead of the first: s <= t + S - T.",
-        _FROM_THE_END, _MEND, _later(lambda at: bottom_right(at.d)),
-    ),
-    _fault(
-        "causal_aligned_top_left",
-        "The causal mask is aligned with the first query and key instead of the last: s <= t.",
-        _FROM_THE_END, _END, _later(lambda at: Compare("le", at.d.s, at.d.t)), "from_the_end",
     ),
 )  # fmt: skip
