@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mha_sym.audit.prove_code import OVER_THE_REALS, CaseProof, CodeProof, prove_target
+from mha_sym.audit.code_proof import OVER_THE_REALS, CaseProof, CodeProof
+from mha_sym.audit.prove_pair import prove_target
 from mha_sym.axes import Axis
 from mha_sym.importers.graph import Place
 from mha_sym.proof.theorem import Outcome, Verdict
@@ -59,6 +60,8 @@ def proof_json(proof: CodeProof) -> dict[str, Any]:
         "fixed": proof.fixed,
         "assumptions": assumptions(proof),
         "layout": proof.layout,
+        "specification": proof.conventions,
+        "against": proof.against or None,
         "source": [{"file": p.file, "line": p.line, "what": what} for p, what in sources(proof)],
         "cases": [_case(one) for one in proof.cases],
         "notes": list(proof.notes),
@@ -103,7 +106,7 @@ def assumptions(proof: CodeProof) -> list[str]:
         found += [f"a cast is taken for nothing: {cast}" for cast in notes.casts]
         found += [f"the sizes satisfy {words}" for words in one.open]
         found += [*one.discharged, *(f"proved at {words}" for words in one.found.leaks)]
-    return list(dict.fromkeys([*found, *proof.notes]))
+    return list(dict.fromkeys(found))
 
 
 def sources(proof: CodeProof) -> list[tuple[Place, str]]:
@@ -131,6 +134,7 @@ def _letters(axes: tuple[Axis, ...]) -> str:
 def proof_text(proof: CodeProof) -> str:
     """The proof for people."""
     lines = [_headline(proof)]
+    lines += _row("as", proof.conventions) if proof.conventions and not proof.against else []
     lines += _row("layout", proof.layout)
     for one in proof.cases:
         lines += list(_case_lines(one))
@@ -140,6 +144,8 @@ def proof_text(proof: CodeProof) -> str:
         lines += _row("not read", proof.problem.one_line())
     for words in assumptions(proof):
         lines += _row("assumed", words)
+    for words in proof.notes:
+        lines += _row("note", words)
     spent = ", ".join(f"{name} {value:.2f} s" for name, value in proof.seconds.items())
     return "\n".join([*lines, *_row("time", spent)])
 
@@ -148,10 +154,11 @@ def _headline(proof: CodeProof) -> str:
     sizes = ", ".join(proof.symbolic)
     at = "".join(f", {name} = {value}" for name, value in proof.fixed.items())
     scope = f"for all {sizes}{at}, and all weights" if sizes else f"at{at[1:]}, for all weights"
+    what = f"equal to {proof.against}" if proof.against else "multi-head attention"
     if proof.verdict is Verdict.PROVED:
-        return f"PROVED      {proof.target} is multi-head attention {scope}"
+        return f"PROVED      {proof.target} is {what} {scope}"
     if proof.verdict is Verdict.REFUTED:
-        return f"REFUTED     {proof.target} is not multi-head attention"
+        return f"REFUTED     {proof.target} is not {what}"
     return f"UNDECIDED   {proof.target}: neither a proof nor a counterexample was found"
 
 

@@ -51,7 +51,9 @@ class Lift:
     opaque: tuple[str, ...] = ()
 
 
-def lift(graph: g.Graph, inputs: Mapping[str, Expr | Masked], names: Names | None = None) -> Lift:
+def lift(
+    graph: g.Graph, inputs: Mapping[str, Expr | Masked], names: Names | None = None, unknown: str = "max"
+) -> Lift:
     """The outputs of a graph as expressions.
 
     Args:
@@ -59,6 +61,7 @@ def lift(graph: g.Graph, inputs: Mapping[str, Expr | Masked], names: Names | Non
         inputs: an expression for each input, with one axis for each array axis: a product axis where it is made of
             several, a concatenated axis where it has blocks.
         names: letters for new axes by size.
+        unknown: what inputs that stand for maxima are called, with a number.
 
     Raises:
         ImportProblem: for what the language has no expression for.
@@ -74,7 +77,7 @@ def lift(graph: g.Graph, inputs: Mapping[str, Expr | Masked], names: Names | Non
         >>> made.outputs["y"].expr.axes
         (t: T, t2: T)
     """
-    work = _Lifter(graph, inputs, names or Names())
+    work = _Lifter(graph, inputs, names or Names(), unknown)
     for one in inputs.values():
         value = one.value if isinstance(one, Masked) else one
         work.names.learn(leaf for a in value.axes for leaf in a.primitive() if leaf.size != 1)

@@ -99,8 +99,11 @@ class Sums(AxisMoves):
     def some_number(self, value: Lifted, axes: Sequence[int]) -> Lifted:
         """The maximum of what is not minus infinity, as numbers of which nothing is known."""
         rest = tuple(d for n, d in enumerate(value.dims) if n not in axes)
-        name = f"max{len(self.opaque) + 1}"
+        name = f"{self.unknown}{len(self.opaque) + 1}"
+        while name in self.inputs:
+            name += "_"
         self.opaque.append(name)
+        self.assume("a maximum over scores of which some are minus infinity is a number")
         return Lifted(rest, Input(name, tuple(a for d in rest for a in d)))
 
     def softmax(self, node: g.Node, arg: Value) -> Value:

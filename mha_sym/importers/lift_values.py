@@ -55,6 +55,7 @@ class Lifter:
     graph: g.Graph
     inputs: Mapping[str, Any]
     names: Names
+    unknown: str = "max"
     made: dict[int, Value] = field(default_factory=dict)
     crossings: list[Crossing] = field(default_factory=list)
     assumed: dict[str, None] = field(default_factory=dict)

@@ -1,0 +1,92 @@
+"""From lifted code to claims, and from claims to verdicts.
+
+Defines `against_specification`, `against_each_other` and `together`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.proof_statement import Statement
+from mha_sym.expr import Expr, Select, Split
+from mha_sym.importers.graph import ImportProblem
+from mha_sym.importers.lift import Lift
+from mha_sym.importers.lifted import Leaves, Lifted, fit, in_order
+from mha_sym.proof.prover import Prover
+from mha_sym.proof.theorem import Claim, Outcome, Theorem, Verdict
+
+
+def against_specification(impl: Implementation, statement: Statement, lifted: Lift) -> list[Outcome]:
+    """Each output beside the stage of its name."""
+    claims = [_claim(impl, statement, word, value) for word, value in lifted.outputs.items()]
+    theorem = Theorem("code_eq_specification", "", "", tuple(claims), assumptions=statement.assumptions)
+    return _decided(theorem, bool(lifted.opaque))
+
+
+def _decided(theorem: Theorem, opaque: bool) -> list[Outcome]:
+    """What the prover says of each claim; where a row's maximum stands for any number, a refutation is none."""
+    prover = Prover(theorem, recheck=False)
+    done = []
+    for claim in theorem.claims:
+        outcome = prover.claim(claim)
+        if outcome.verdict is Verdict.REFUTED and opaque:
+            why = "the code uses a row's maximum in a way in which it does not cancel"
+            outcome = replace(outcome, verdict=Verdict.UNDECIDED, counterexample=None, detail=why)
+        done.append(outcome)
+    return done
+
+
+def against_each_other(
+    one: tuple[Implementation, Lift], other: tuple[Implementation, Lift], statement: Statement
+) -> list[Outcome]:
+    """The outputs that both have, beside each other."""
+    claims = []
+    for word in one[1].outputs:
+        if word in other[1].outputs:
+            sides = [_claim(impl, statement, word, lifted.outputs[word]) for impl, lifted in (one, other)]
+            claims.append(Claim(word, sides[0].left, sides[1].left))
+    theorem = Theorem("code_eq_code", "", "", tuple(claims), assumptions=statement.assumptions)
+    return _decided(theorem, bool(one[1].opaque or other[1].opaque))
+
+
+def _claim(impl: Implementation, statement: Statement, word: str, value: Lifted) -> Claim:
+    """An output beside its stage, over the plain axes of the stage; axes of size 1 are gone."""
+    right: Expr = getattr(statement.stages, word)
+    for one in right.axes:
+        if one.factors:
+            right = Split(right, one)
+    for one in right.axes:
+        if one.size == 1:
+            right = Select(right, one, 0)
+    dims = [tuple(a for a in dim if a.size != 1) for dim in _places(impl.order(word), right, statement)]
+    if len(dims) != len(value.dims):
+        raise ImportProblem(f"{word} has {len(value.dims)} axes", expected=impl.order(word))
+    left = fit(value, dims)
+    if left.keep is not None:
+        raise ImportProblem(f"{word} has entries that are minus infinity")
+    return Claim(word, in_order(left.expr, right.axes), right)
+
+
+def _places(order: str, stage: Expr, statement: Statement) -> list[Leaves]:
+    """The plain axes of each array axis, from the order in which the code has them: ``b t (h v)``."""
+    d = statement.dims
+    named = {one.name: one for one in (*stage.axes, d.b, d.t, d.s, d.m, d.k, d.v)}
+    heads = tuple(named[n] for n in ("g", "r") if n in named) or (d.h,)
+    if len(heads) == 2 and [a.name for a in stage.axes if a in heads] == ["r", "g"]:
+        heads = heads[::-1]
+    found: list[Leaves] = []
+    for group in re.findall(r"\([^)]*\)|\S+", order):
+        letters = re.findall(r"\w+", group)
+        found.append(tuple(a for n in letters if n != "1" for a in (heads if n == "h" else (named[n],))))
+    return found
+
+
+def together(outcomes: Sequence[Outcome]) -> Verdict:
+    """Refuted if one is, proved if all are, undecided otherwise."""
+    found = {one.verdict for one in outcomes}
+    if Verdict.REFUTED in found:
+        return Verdict.REFUTED
+    return Verdict.PROVED if found == {Verdict.PROVED} else Verdict.UNDECIDED

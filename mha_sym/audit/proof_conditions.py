@@ -1,0 +1,43 @@
+"""Conditions that code puts on sizes, and what each leaves out.
+
+Defines `once`, `excluded` and `in_words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+
+from mha_sym.importers.graph import Condition
+
+Sizes = Mapping[str, sympy.Expr | int]
+
+
+def once(conditions: Sequence[Condition]) -> list[Condition]:
+    """Conditions of which none says the same as another."""
+    found: dict[tuple[type, Any], Condition] = {}
+    for one in conditions:
+        relation = one.relation.reversed if isinstance(one.relation, sympy.Ge | sympy.Gt) else one.relation
+        found.setdefault((type(relation), sympy.expand(relation.lhs - relation.rhs)), one)
+    return list(found.values())
+
+
+def excluded(condition: Condition) -> Sizes | None:
+    """The sizes that a condition leaves out, if it is one value of one size: ``B != 1`` leaves out B = 1."""
+    relation = condition.relation
+    for one, other in ((relation.lhs, relation.rhs), (relation.rhs, relation.lhs)):
+        if not one.is_Symbol or one in other.free_symbols:
+            continue
+        if isinstance(relation, sympy.Ne):
+            return {one.name: other}
+        least = relation.subs(one, 1)
+        if other.is_Integer and least in (False, sympy.false) and relation.subs(one, 2) in (True, sympy.true):
+            return {one.name: 1}
+    return None
+
+
+def in_words(sizes: Sizes | None) -> str:
+    """``B = 1, T = h``."""
+    return ", ".join(f"{name} = {size}" for name, size in (sizes or {}).items())

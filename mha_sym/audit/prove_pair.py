@@ -1,0 +1,109 @@
+"""Proving what a command names, and two implementations equal to each other.
+
+Defines `prove_target` and `prove_equal`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mha_sym.audit.cases import Case, cases_of
+from mha_sym.audit.check import _described
+from mha_sym.audit.code_proof import CaseProof, CodeProof
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.proof_claims import against_each_other, together
+from mha_sym.audit.proof_import import Import, imported
+from mha_sym.audit.prove_code import Work, as_expression, conventions, distinct, masks_of, prove_code
+from mha_sym.audit.specification import exact_scale
+from mha_sym.audit.target import load
+from mha_sym.errors import Problem, TargetProblem
+from mha_sym.proof.theorem import Verdict
+
+
+def prove_target(
+    target: str, causal: bool | None = None, against: str | None = None, **said: Any
+) -> CodeProof:
+    """Prove what a TARGET of the command line names.  It is imported and run: it is the user's code.
+
+    Args:
+        target: ``file.py:object`` or ``module:object``.
+        causal: as for `prove_code`.
+        against: another target, to which the first is to be proved equal.
+        said: what the user says of a plain function: ``heads``, ``kv_heads``, ``batch_first``, ``layout``.
+    """
+    impl = _described(load(target), said, causal, target)
+    layout = f"{impl.how_stored.name}: {impl.how_stored.words}"
+    try:
+        if against is None:
+            return prove_code(impl, causal)
+        return prove_equal(impl, _described(load(against), said, causal, against), causal)
+    except Problem as problem:
+        return CodeProof(target, layout, problem=problem, against=against or "")
+
+
+def prove_equal(one: Implementation, other: Implementation, causal: bool | None = None) -> CodeProof:
+    """Try to prove that two implementations compute the same, for every way of calling that both have.
+
+    They are compared with each other if their weights are stored alike, and otherwise each with the specification.
+
+    Example:
+        >>> import numpy as np
+        >>> def one(x, w_q, w_k, w_v, w_o, heads):
+        ...     return np.einsum("btm,mn->btn", x, w_q @ w_o)
+        >>> def other(x, w_q, w_k, w_v, w_o, heads):
+        ...     return x @ w_q @ w_o
+        >>> pair = (Implementation(call=code, tied=("d_v",)) for code in (one, other))
+        >>> prove_equal(*pair).verdict.value
+        'proved'
+    """
+    if one.how_stored.rows != other.how_stored.rows or one.biases != other.biases:
+        return _both(prove_code(one, causal), prove_code(other, causal), one, other)
+    masks = {masks_of(case) for case in cases_of(other, causal)}
+    cases = [case for case in distinct(cases_of(one, causal)) if masks_of(case) in masks]
+    if not cases:
+        raise TargetProblem(f"{one.title} and {other.title} are called in no way alike", where=one.title)
+    work = _Pair(one, {}, other=other)
+    return replace(work.all(cases), against=other.title)
+
+
+def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Implementation) -> CodeProof:
+    """Two proofs against the specification as one: equal if both are proved, and the specification is the same."""
+    alike = conventions(one) == conventions(other) and exact_scale(one) == exact_scale(other)
+    found = {left.verdict, right.verdict}
+    words = f"{one.title} is {left.verdict.value} and {other.title} is {right.verdict.value} against the specification"
+    seconds = {name: left.seconds[name] + right.seconds[name] for name in left.seconds}
+    made = replace(
+        left, cases=(*left.cases, *right.cases), seconds=seconds, problem=left.problem or right.problem,
+        notes=(*left.notes, f"their weights are stored differently: {words}"), against=other.title,
+    )  # fmt: skip
+    if alike and Verdict.PROVED in found and Verdict.UNDECIDED not in found:
+        return made
+    return replace(made, cases=(), problem=made.problem or TargetProblem(f"this says nothing of both: {words}"))
+
+
+@dataclass
+class _Pair(Work):
+    """Two implementations beside each other, at sizes at which both can be followed."""
+
+    other: Implementation = field(kw_only=True)
+
+    def case(self, case: Case, found: Import, depth: int = 0) -> CaseProof:
+        """One way of calling, the other code in place of the specification."""
+        started = time.perf_counter()
+        second = imported(self.other, case, found.sizes)
+        if second.sizes != found.sizes:  # the other code fixes sizes that this one leaves open
+            found = imported(self.impl, case, second.sizes)
+        found, lifted, agreed = as_expression(self.impl, case, found)
+        second, theirs, _ = as_expression(self.other, case, second, "other_max")
+        self.seconds["import"] += time.perf_counter() - started
+        started = time.perf_counter()
+        outcomes = tuple(against_each_other((self.impl, lifted), (self.other, theirs), found.statement))
+        self.seconds["prove"] += time.perf_counter() - started
+        notes = found.graph.notes
+        more = {n: getattr(second.graph.notes, n) for n in ("casts", "readings", "assumed", "conditions")}
+        found = replace(found, graph=replace(found.graph, notes=notes.plus(**more)))
+        sizes = tuple(dict(one.sizes) for one in agreed)
+        made = CaseProof(case.name, together(outcomes), outcomes, found, lifted, sizes)
+        return self.with_conditions(case, made, depth)
