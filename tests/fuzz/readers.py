@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from mha_sym.audit.dump import load_dump
+from mha_sym.ask.marking import number, read_pattern, read_shapes
+from mha_sym.audit.dump import check_dump
+from mha_sym.audit.report import CheckReport
 from mha_sym.axes import axis, product
 from mha_sym.cli.critique import read_sizes
 from mha_sym.cli.recheck import _content
@@ -29,6 +31,7 @@ from mha_sym.pattern import einsum, rearrange, repeat
 from mha_sym.proof.certificate_file import write
 from mha_sym.proof.prover import prove
 from mha_sym.proof.recheck import recheck
+from mha_sym.trace import trace_pattern
 from tests.fuzz.hostile import NUMBERS, TEXTS, changed_bytes, changed_json, json_values, texts
 
 
@@ -168,11 +171,16 @@ def _safetensors_files() -> st.SearchStrategy[bytes]:
     return st.one_of(changed, changed, changed_bytes(safetensors(header, data)))
 
 
+def _told(report: CheckReport) -> object:
+    """A report written out, as the command does."""
+    return report.text(), json.dumps(report.json(), default=str)
+
+
 def _read_dump(suffix: str) -> Callable[[Path, bytes], object]:
     def read(place: Path, content: bytes) -> object:
         file = place / f"dump{suffix}"
         file.write_bytes(content)
-        return load_dump(file, heads=3)
+        return _told(check_dump(file, heads=3, explain=False))
 
     return read
 
@@ -222,7 +230,7 @@ def _read_settings(place: Path, text: bytes) -> object:
     if not dump.exists():
         dump.write_bytes(npz(arrays()))
     file.write_bytes(text)
-    return load_dump(dump, file)
+    return _told(check_dump(dump, file, explain=False))
 
 
 # ---------------------------------------------------------------- patterns and sizes as text
@@ -233,7 +241,7 @@ _PIECES = ("b", "t", "(h k)", "(", ")", "h", "k", "->", ",", " ", "1", "...", "(
 def _patterns() -> st.SearchStrategy[Any]:
     built = st.lists(st.sampled_from(_PIECES), max_size=14).map(" ".join)
     around = changed_bytes(b"b t (h k) -> b h t k").map(lambda raw: raw.decode("utf-8", "replace"))
-    kinds = st.sampled_from(["rearrange", "repeat", "einsum", "sizes", "axis"])
+    kinds = st.sampled_from(["rearrange", "repeat", "einsum", "sizes", "axis", "trace", "shapes", "answer", "number"])
     return st.tuples(kinds, st.one_of(built, around, texts))
 
 
@@ -250,6 +258,14 @@ def _read_pattern(_: Path, given: tuple[str, str]) -> object:
             return einsum(text, x, w)
         case "sizes":
             return read_sizes(text)
+        case "trace":
+            return trace_pattern((2, 5, 12), text, sizes={"h": 3})
+        case "shapes":
+            return read_shapes(text)
+        case "answer":
+            return read_pattern(text)
+        case "number":
+            return number(42, {})(text)
         case _:
             return axis(text)
 
