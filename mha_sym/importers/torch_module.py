@@ -198,8 +198,8 @@ def _stateless(
     title: str,
 ) -> None:  # fmt: skip
     """Refuse a module that reads what it kept of a call before: it runs once on numbers, and must then do the same."""
-    fresh = Tracer(_code(module, call, attributes), specs, title).run(hints)
     used = double_of(module, title)
+    fresh = Tracer(_code(module, call, attributes), specs, title).run(hints)
     code = Tracer(_code(used, call, attributes), specs, title)
     rng = np.random.default_rng(0)
     code.numbers({key: rng.random([int(sympy.sympify(n).subs(hints)) for n in one.shape]) if one.value is None

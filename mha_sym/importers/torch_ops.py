@@ -102,7 +102,11 @@ class Lowering:
         if nonnegative(-value - 1):
             return False
         held = bool(value.subs(self.hints) >= 0)
-        self.g.condition((sympy.Ge(value, 0) if held else sympy.Lt(value, 0)).canonical)
+        number, rest = sympy.expand(value).as_coeff_Add()
+        if rest.could_extract_minus_sign():
+            self.g.condition(sympy.Le(-rest, number) if held else sympy.Gt(-rest, number))
+        else:
+            self.g.condition(sympy.Ge(rest, -number) if held else sympy.Lt(rest, -number))
         return held
 
     def cast(self, cell: Any, dtype: torch.dtype | None) -> Cell:
