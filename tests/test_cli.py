@@ -413,6 +413,14 @@ class TestDerive:
         assert main(["derive", "same", "--format", style, "--detail"]) == Exit.OK
         assert capsys.readouterr() == (f"∀ same: {style}\n", "")
 
+    def test_a_pipe_is_written_into_and_not_replaced(self, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True, encoding="utf-8")
+        assert main(["derive", "same", "--detail", "-o", str(pipe), "--force"]) == Exit.OK
+        assert reader.communicate(timeout=60)[0] == "∀ same: unicode\n"
+        assert pipe.is_fifo()
+
     def test_what_does_not_hold(self, capsys: Capture) -> None:
         assert main(["derive", "open"]) == Exit.FAILED
         out, err = capsys.readouterr()

@@ -125,7 +125,10 @@ def refuse_existing(path: Path, *, force: bool) -> None:
 
 
 def _replace(path: Path, content: str | bytes) -> None:
-    """Write beside the file and rename, so that no reader ever finds half of it."""
+    """Write beside the file and rename, so that no reader ever finds half of it; a device or pipe stays what it is."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with open(handle, "wb") as stream:
