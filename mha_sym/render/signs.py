@@ -90,7 +90,7 @@ def _counted(rows: Sequence[LetterRow], note: Notation) -> Iterator[Piece]:
     for n, row in enumerate(rows):
         yield Piece(", " * bool(n) + row.words, False)
         if len(rows) > 1:
-            yield from (Piece(" (", False), Piece(plain(note.term(row.size)), True), Piece(")", False))
+            yield from (Piece(" ", False), Piece(f"({plain(note.term(row.size))})", True))
 
 
 def _made_of(joins: Sequence[Join], name: str, digits: bool, note: Notation) -> Iterator[Piece]:
@@ -134,8 +134,8 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     if (again := next((one for one in symbols if one.number), None)) is not None:
         first, other = note.name(replace(again, number=0)), note.name(again)
         sign = "Numbers" if again.numbered else "Primes"
-        what = f"{sign} tell tensors of one name apart: "
-        yield _told("", what, first, " and ", other, " are defined each in a line of its own")
+        what = f"{sign} tell tensors of one name apart, such as "
+        yield _told("", what, first, " and ", other, ": made alike, of different parts, as their definitions say")
     if any(one.heads and not one.label for one in symbols):
         yield _told("", "What stands before a semicolon in brackets says which tensor of a family is meant")
 

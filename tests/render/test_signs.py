@@ -40,7 +40,8 @@ def test_names_are_explained_where_they_occur(proved: Callable[[str], Report]) -
         "Q'_r: the matrix of Q' in head r, for any sequence",
         "W_O^(r): the block of W_O that belongs to head r",
         "After a semicolon in softmax stands a mask: the keys count for which keep is 1",
-        "Primes tell tensors of one name apart: Q and Q' are defined each in a line of its own",
+        "Primes tell tensors of one name apart, such as Q and Q': made alike, of different parts, as their definitions "
+        "say",
     ]
     plain = derivation(proved("split_transpose_join_is_identity"))
     assert list(naming(plain, notation(plain))) == []
