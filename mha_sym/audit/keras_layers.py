@@ -63,7 +63,10 @@ def _own(layer: Any) -> dict[str, Any]:
 
 
 def _numpy(value: Any) -> Any:
-    """An array of any backend; Keras' own way of saying it warns with torch."""
+    """An array of any backend; Keras' own way of saying it warns with torch.  What JAX traces stays as it is."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, jax.core.Tracer):
+        return value
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
