@@ -133,7 +133,7 @@ def test_no_command_shows_the_help_and_is_no_success(capsys: Capture) -> None:
         (["trace", "--length", "0"], "mha-sym trace: Invalid value for '--length': 0 is not in the range x>=1."),
         (["count", "--heads", "0"], "mha-sym count: Invalid value for '--heads': 0 is not in the range x>=1."),
         (["count", "--heads", "two"], "mha-sym count: Invalid value for '--heads': 'two' is not a valid integer"),
-        (["derive"], "mha-sym derive: Give the NAME or PATH of one theorem, or --all."),
+        (["derive"], "mha-sym derive: Give the NAME or PATH of one theorem, or --all, or --from."),
         (["derive", "--all"], "mha-sym derive: -o says where to write."),
         (["derive", "--all", "-o", "x"], "mha-sym derive: --all writes html, latex, pdf: say which with --format."),
         (["derive", "--format", "pdf", "softmax_rows_sum_to_one"], "mha-sym derive: -o says where to write."),

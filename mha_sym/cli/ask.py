@@ -20,8 +20,8 @@ def ask(number: int | None, answer: str | None, exercise: int, as_json: bool) ->
     """List the questions, or answer question N with results that are computed now.
 
     With --answer, shapes such as '(2,5,12)->(2,5,3,4)', brackets or not, or an einops pattern such as
-    'b t (h k) -> b h t k' are checked, and you are told which axis went wrong.  Ends with 0 if the answer is right, 1 if it is wrong, 2 if it
-    cannot be read.
+    'b t (h k) -> b h t k' are checked, and you are told which axis went wrong.  Ends with 0 if the answer is right, 1
+    if it is wrong, 2 if it cannot be read.
     """
     from mha_sym.ask import find_exercise, find_question, questions
     from mha_sym.render import question_text as show

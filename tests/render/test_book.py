@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -157,6 +159,19 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         write_directory(target, {"a": "1", "b": "2"}, force=True)
     assert [(one.name, one.read_text()) for one in target.iterdir()] == [("a", "old")]
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("line", [("--format", "html"), ("--detail",)], ids=["html", "text"])
+def test_a_file_that_gets_too_long_leaves_nothing(line: tuple[str, ...], tmp_path: Path) -> None:
+    """In a process that may write no more than a kibibyte, with no part of the program replaced."""
+    target = tmp_path / "page"
+    ended = subprocess.run(
+        [sys.executable, "-m", "mha_sym", "derive", "split_transpose_join_is_identity", *line, "-o", str(target)],
+        cwd=Path(__file__).parents[2], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)),
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (Exit.UNUSABLE, f"mha-sym: {target} cannot be written: File too large\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_is_none(tmp_path: Path) -> None:
