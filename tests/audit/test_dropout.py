@@ -1,0 +1,142 @@
+"""Randomness is refused, and dropout is named where it is the reason; what a module does in training mode is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mha_sym.audit import Implementation, check
+from mha_sym.audit.call import Unsteady
+from tests.audit.wrong import merge, softmax, split
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+def numpy_code(change):
+    def attention(x, w_q, w_k, w_v, w_o, heads):
+        q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+        return merge(change(softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]))) @ v) @ w_o
+
+    return attention
+
+
+def dropped(a):
+    return a * (np.random.default_rng().random(a.shape) > 0.2) / 0.8
+
+
+def shuffled(a):
+    return a * np.random.default_rng().random()
+
+
+def refused(code):
+    with pytest.raises(Unsteady) as raised:
+        check(code)
+    return raised.value
+
+
+def test_dropout_in_numpy_is_named_by_its_average():
+    found = refused(numpy_code(dropped))
+    assert "is random from call to call" in found.what and "dropout_active: its average over" in found.what
+    assert "eval()" in found.hint
+
+
+def test_other_randomness_is_not_called_dropout():
+    assert "dropout_active" not in refused(numpy_code(shuffled)).what
+
+
+def torch_code(attend):
+    def attention(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
+        q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+        return attend(q, k, v).transpose(1, 2).flatten(2) @ w_o
+
+    return attention
+
+
+@pytest.mark.parametrize(
+    ("attend", "said"),
+    [
+        (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.1), "agrees"),
+        (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.1, scale=1.0), "disagrees"),
+        (lambda q, k, v: F.dropout(F.scaled_dot_product_attention(q, k, v), 0.3), "agrees"),
+    ],
+)  # fmt: skip
+def test_dropout_of_torch_is_named_by_switching_it_off(attend, said):
+    before = F.dropout, F.scaled_dot_product_attention
+    assert refused(torch_code(attend)).what.endswith(f"switched off it {said}")
+    assert (F.dropout, F.scaled_dot_product_attention) == before
+
+
+def test_noise_in_torch_is_not_called_dropout():
+    found = refused(torch_code(lambda q, k, v: F.scaled_dot_product_attention(q, k, v) + torch.rand(())))
+    assert "dropout_active" not in found.what
+
+
+class Layer(torch.nn.Module):
+    """Attention that does something else in training mode if ``other`` is given."""
+
+    def __init__(self, other=None):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(8, 8, bias=False) for _ in range(4))
+        self.other = other
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (2, 4)).transpose(1, 2) for one in (self.q, self.k, self.v))
+        y = self.o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return self.other(y) if self.training and self.other is not None else y
+
+
+NAMES = {f"w_{letter}": f"{letter}.weight" for letter in "qkvo"}
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (None, ""), (lambda y: F.dropout(y, 0.5), "dropout_active: in training mode its output differs"),
+        (lambda y: 2 * y, "in training mode it computes something else"),
+    ],
+)  # fmt: skip
+def test_what_a_module_does_in_training_mode_is_noted(other, said):
+    made = Layer(other)
+    description = {"heads": 2, "layout": "linear", "names": NAMES, "framework": "torch"}
+    report = check(Implementation(call=made, **description))
+    assert report.ok and made.training
+    assert any(said in note for note in report.notes) if said else not report.notes
+    assert not check(Implementation(call=made.eval(), **description)).notes
+
+
+# ---------------------------------------------------------------- rows of NaN
+
+
+def hides(make):
+    def attention(x, w_q, w_k, w_v, w_o, heads, keep=None):
+        q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+        scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+        with np.errstate(invalid="ignore"):
+            return merge(softmax(scores if keep is None else np.where(make(keep), scores, -np.inf)) @ v) @ w_o
+
+    return attention
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda keep: ~keep, "causal_mask_inverted"),
+        (lambda keep: np.tri(*keep.shape, -1) > 0, "causal_hides_diagonal"),
+        (lambda keep: np.tri(*keep.shape, -2) > 0, "causal_hides_two"),
+    ],
+)  # fmt: skip
+def test_rows_of_nan_name_the_fault_that_gives_the_other_rows(make, name):
+    with pytest.raises(Exception, match="returns nan in y") as raised:
+        check(hides(make))
+    assert f"as {name} makes them" in raised.value.hint and "the first of" in raised.value.where
+
+
+def test_rows_of_nan_of_no_known_fault_are_only_told():
+    def odd(keep):
+        rows = np.arange(len(keep))[:, None] % 3 > 0
+        return keep & rows
+
+    with pytest.raises(Exception, match="returns nan in y") as raised:
+        check(hides(odd))
+    assert "makes them" not in raised.value.hint
