@@ -18,7 +18,9 @@ def unknown(x, w_q, w_k, w_v, w_o, heads):
     return merge(softmax(np.where(near, q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]), -np.inf)) @ v) @ w_o
 
 
-@pytest.mark.parametrize("code", [RIGHT["all biases"], WRONG["joined without transpose"], WRONG["reshaped without transpose"]])
+@pytest.mark.parametrize(
+    "code", [RIGHT["all biases"], WRONG["joined without transpose"], WRONG["reshaped without transpose"]]
+)
 def test_the_text_is_short_unless_more_is_asked_for(code):
     report = check(code)
     short, long = report.text(), report.text(detail=True)
