@@ -28,16 +28,21 @@ UFUNCS: dict[str, str] = {
 }  # fmt: skip
 
 
+class Relatives(weakref.WeakSet["Traced"]):
+    """Arrays that may share memory, and whether the memory is the caller's."""
+
+    given = False
+
+
 class Traced(NDArrayOperatorsMixin):
     """An array of a graph: a shape, a dtype, no values."""
 
     __array_priority__ = 1000
 
-    def __init__(self, session: Session, ref: Ref, relatives: Any = None) -> None:
+    def __init__(self, session: Session, ref: Ref, relatives: Relatives | None = None) -> None:
         self.session = session
         self.ref = ref
-        #: arrays that may share memory with this one
-        self.relatives: weakref.WeakSet[Traced] = weakref.WeakSet() if relatives is None else relatives
+        self.relatives = Relatives() if relatives is None else relatives
         self.relatives.add(self)
 
     __hash__ = object.__hash__
@@ -142,7 +147,7 @@ class Traced(NDArrayOperatorsMixin):
         builder = self.session.here()
         if any(other is not self for other in self.relatives):
             builder.refuse("an array is written to that another array may share", hint="copy it before writing")
-        if not builder.nodes[self.ref].args and type(builder.nodes[self.ref].op).__name__ == "Input":
+        if self.relatives.given:
             builder.refuse("an input is written to", hint="copy it before writing")
         self.ref = builder.broadcast(ref, self.sizes)
 
@@ -236,6 +241,9 @@ def index(session: Session, ref: Ref, key: Sequence[Any]) -> Ref:
     place = next(n for n, k in enumerate(key) if k is Ellipsis)
     if named > rank:
         builder.refuse(f"{named} positions for an array of {rank} axes")
+    lists = sum(isinstance(k, list | np.ndarray) for k in key)
+    if lists > 1 or (lists and any(exact(k) is not None for k in key)):
+        builder.refuse("several lists of positions at once are not followed", hint="take them one after the other")
     full = [*key[:place], *[slice(None)] * (rank - named), *key[place + 1 :]]
     axis = 0
     for one in full:

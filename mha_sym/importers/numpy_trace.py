@@ -58,7 +58,9 @@ def trace(run: Callable[[Session], Mapping[str, Any]], session: Session | None =
 
 def new_input(session: Session, name: str, shape: tuple[sympy.Expr | int, ...], dtype: str = "float64") -> Traced:
     """An array from outside."""
-    return Traced(session, session.builder.input(name, shape, dtype))
+    made = Traced(session, session.builder.input(name, shape, dtype))
+    made.relatives.given = True
+    return made
 
 
 @contextlib.contextmanager
