@@ -21,13 +21,14 @@ class Fused(nn.Module):
 
     def __init__(self, block: int = 16) -> None:
         super().__init__()
+        self.n_head = H
         self.c_attn, self.c_proj = nn.Linear(M, 3 * M), nn.Linear(M, M)
         self.register_buffer("mask", torch.tril(torch.ones(block, block)).view(1, 1, block, block))
 
     def forward(self, x: Tensor) -> Tensor:
         b, t, m = x.size()
         q, k, v = self.c_attn(x).split(m, dim=2)
-        q, k, v = (one.view(b, t, H, m // H).transpose(1, 2) for one in (q, k, v))
+        q, k, v = (one.view(b, t, self.n_head, m // self.n_head).transpose(1, 2) for one in (q, k, v))
         scores = q @ k.transpose(-2, -1) * (1.0 / math.sqrt(k.size(-1)))
         scores = scores.masked_fill(self.mask[:, :, :t, :t] == 0, float("-inf"))
         z = F.softmax(scores, dim=-1) @ v
@@ -39,12 +40,13 @@ class Flash(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.n_head = H
         self.c_attn, self.c_proj = nn.Linear(M, 3 * M, bias=False), nn.Linear(M, M, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         b, t, m = x.size()
         q, k, v = self.c_attn(x).chunk(3, dim=-1)
-        q, k, v = (one.view(b, t, H, -1).transpose(1, 2) for one in (q, k, v))
+        q, k, v = (one.view(b, t, self.n_head, -1).transpose(1, 2) for one in (q, k, v))
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.c_proj(z.transpose(1, 2).reshape(b, t, m))
 
@@ -54,10 +56,11 @@ class Einops(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.heads = H
         self.to_qkv, self.to_out = nn.Linear(M, 3 * H * D, bias=False), nn.Linear(H * D, M)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = rearrange(self.to_qkv(x), "b t (qkv h d) -> qkv b h t d", qkv=3, h=H).unbind(0)
+        q, k, v = rearrange(self.to_qkv(x), "b t (qkv h d) -> qkv b h t d", qkv=3, h=self.heads).unbind(0)
         weights = (einsum(q, k, "b h t d, b h s d -> b h t s") * D**-0.5).softmax(-1)
         return self.to_out(rearrange(einsum(weights, v, "b h t s, b h s d -> b h t d"), "b h t d -> b t (h d)"))
 
@@ -67,6 +70,7 @@ class Einsum(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.num_heads = H
         self.w_q, self.w_k, self.w_v = (nn.Parameter(torch.randn(H, M, D)) for _ in range(3))
         self.w_o = nn.Parameter(torch.randn(H, D, M))
 
@@ -81,6 +85,7 @@ class Bmm(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.num_heads = H
         self.q, self.k, self.v, self.o = (nn.Linear(M, M) for _ in range(4))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -97,6 +102,7 @@ class OpenSoftmax(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.num_heads = H
         self.qkv, self.proj = nn.Linear(M, 3 * M), nn.Linear(M, M)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -115,12 +121,13 @@ class LoopOverHeads(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.heads = nn.ModuleList(nn.ModuleList(nn.Linear(M, D, bias=False) for _ in range(3)) for _ in range(H))
+        self.num_heads = H
+        self.each = nn.ModuleList(nn.ModuleList(nn.Linear(M, D, bias=False) for _ in range(3)) for _ in range(H))
         self.out = nn.Linear(M, M)
 
     def forward(self, x: Tensor) -> Tensor:
         z = torch.zeros(x.shape[0], x.shape[1], M, dtype=x.dtype)
-        for r, (q, k, v) in enumerate(self.heads):
+        for r, (q, k, v) in enumerate(self.each):
             weights = torch.softmax(q(x) @ k(x).mT / math.sqrt(D), -1)
             z[:, :, r * D : (r + 1) * D] = weights @ v(x)
         return self.out(z)
@@ -131,6 +138,7 @@ class Cross(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.heads = H
         self.to_q, self.to_kv, self.to_out = nn.Linear(M, M), nn.Linear(10, 2 * M), nn.Linear(M, M)
 
     def forward(self, x: Tensor, context: Tensor, keep: Tensor) -> Tensor:
@@ -146,6 +154,7 @@ class Grouped(nn.Module):
     def __init__(self, way: str) -> None:
         super().__init__()
         self.way = way
+        self.num_heads, self.num_kv_heads = H, G
         self.q, self.k, self.v, self.o = (nn.Linear(M, n * D, bias=False) for n in (H, G, G, H))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -165,6 +174,7 @@ class Rotary(nn.Module):
     def __init__(self, pairs: bool) -> None:
         super().__init__()
         self.pairs = pairs
+        self.num_heads = H
         self.qkv, self.out = nn.Linear(M, 3 * M), nn.Linear(M, M)
         self.register_buffer("freq", 10000 ** (-torch.arange(0, D, 2) / D))
 
