@@ -221,10 +221,13 @@ def _gather(lo: Lowering, attributes: Attributes, x: Value, indices: Value) -> R
             "positions that depend on values are looked up, as an embedding does",
             hint="this is more than attention: point at the attention inside with --at, such as --at h.0.attn",
         )
-    if indices.known.ndim == 1:
+    size = lo.shape(x)[axis]
+    if indices.known.ndim == 1 and size.is_Integer:
         return lo.g.gather(lo.ref(x), axis, lo.numbers(indices, "a list of positions"))
-    at = sympy.sympify(indices.known[()])
-    return lo.g.select(lo.ref(x), axis, sympy.expand(at + lo.shape(x)[axis]) if at.is_negative else at)
+    found = [_counted(sympy.sympify(one), size) for one in indices.known.reshape(-1)]
+    if indices.known.ndim == 0:
+        return lo.g.select(lo.ref(x), axis, found[0])
+    return lo.g.concat([lo.g.slice(lo.ref(x), axis, at, 1) for at in found], axis)
 
 
 @operator("Trilu", words="where, comparison of positions")

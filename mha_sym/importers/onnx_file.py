@@ -133,6 +133,8 @@ def _count(data: memoryview, kind: Any, budget: _Budget, depth: int) -> None:
                 raise _broken(budget.path)
             if field is not None and field.message_type is not None:
                 _count(data[at : at + length], field.message_type, budget, depth + 1)
+            elif field is not None and field.type == field.TYPE_STRING:
+                _readable(data[at : at + length], budget)
             at += length
         elif wire in (_EIGHT, _FOUR):
             at += 8 if wire == _EIGHT else 4
@@ -140,6 +142,14 @@ def _count(data: memoryview, kind: Any, budget: _Budget, depth: int) -> None:
             raise _broken(budget.path)
     if at > end:
         raise _broken(budget.path)
+
+
+def _readable(data: memoryview, budget: _Budget) -> None:
+    """Refuse what is to be text and is none."""
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError as trouble:
+        raise _broken(budget.path) from trouble
 
 
 def _varint(data: memoryview, at: int, budget: _Budget) -> tuple[int, int]:

@@ -76,7 +76,8 @@ def from_model(model: onnx.ModelProto, source: Source, at: str = "") -> Imported
     outputs = {}
     for word, name in names.items():
         value = lo.value(name)
-        assert value is not None  # an output has a name
+        if value is None:
+            lo.g.refuse("an output of the file has no name")
         outputs[word] = lo.ref(value)
     graph = lo.g.graph(**outputs)
     return Imported(graph, weights, runner(model, part, weights, graph, names))

@@ -63,14 +63,16 @@ def _doubled(model: onnx.ModelProto, part: Part, free: list[str]) -> onnx.ModelP
 
 
 def _double(node: onnx.NodeProto) -> onnx.NodeProto:
-    """A node with float32 constants in float64; a cast to float32 stays, as the file's own rounding."""
-    if node.op_type not in ("Constant", "ConstantOfShape"):
+    """A node with constants in float64, and casts to another precision as casts to float64."""
+    if node.op_type not in ("Cast", "Constant", "ConstantOfShape"):
         return node
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     for one in copy.attribute:
         if one.name == "value" and one.t.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16):
             one.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(one.t).astype(np.float64)))
+        elif one.name == "to" and one.i in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16):
+            one.i = TensorProto.DOUBLE
         elif one.name == "value_float":
             one.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(np.array(one.f, np.float64))))
     return copy
