@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="How many at a time; all processors if omitted.")
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="FILE", help="Write the proof of one theorem.")
 @click.option("--coq", type=click.Path(path_type=Path), metavar="FILE.v", help="Write it for coqc, one lemma a step.")
+@click.option("--metamath", type=click.Path(path_type=Path), metavar="FILE.mm", help="Write it for Metamath verifiers.")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @traceback_option
 def prove(
@@ -45,6 +46,7 @@ def prove(
     jobs: int | None,
     certificate: Path | None,
     coq: Path | None,
+    metamath: Path | None,
     force: bool,
 ) -> int:
     """Prove theorems for all sizes and refute their controls.
@@ -57,17 +59,18 @@ def prove(
     from mha_sym.render.terminal import progress
 
     names = list(dict.fromkeys(file for one in theorems for file in spread(one))) or list(theorem_names())
-    for option, file in (("--certificate", certificate), ("--coq", coq)):
+    for option, file in (("--certificate", certificate), ("--coq", coq), ("--metamath", metamath)):
         if file is not None:
             if len(names) != 1:
                 raise click.UsageError(f"{option} takes one theorem at a time.")
             refuse_existing(file, force=force)
-    tasks = [Task(name, not no_recheck, certificate is not None, coq is not None) for name in names]
+    asked = (certificate is not None, coq is not None, metamath is not None)
+    tasks = [Task(name, not no_recheck, *asked) for name in names]
     with progress(len(tasks)) as done:
         answers = attempt_all(tasks, jobs or os.cpu_count() or 1, lambda task: done(task.name))
     for one in answers:
         if isinstance(one, Proved):
-            for file, text in ((certificate, one.certificate), (coq, one.coq)):
+            for file, text in ((certificate, one.certificate), (coq, one.coq), (metamath, one.metamath)):
                 if file is not None and text:
                     write_file(file, text, force=force)
                 elif file is not None:

@@ -34,13 +34,14 @@ class Task:
     recheck: bool = True
     certificate: bool = False
     coq: bool = False
+    metamath: bool = False
 
 
 @dataclass(frozen=True)
 class Proved:
     """A theorem that was tried: the result, whether it holds with its controls, and what does not, in lines.
 
-    ``certificate`` and ``coq`` are the texts of its files, if they were asked for and it was proved.
+    ``certificate``, ``coq`` and ``metamath`` are the texts of its files, if they were asked for and it was proved.
     """
 
     task: Task
@@ -49,6 +50,7 @@ class Proved:
     failures: tuple[str, ...]
     certificate: str = ""
     coq: str = ""
+    metamath: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def attempt(task: Task) -> Answer:
         proved = report.verdict == "proved"
         text = certificate_file.write(report) if task.certificate and proved else ""
         coq = _coq_file(report) if task.coq and proved else ""
-        return Proved(task, theorem_result(report), report.holds, tuple(failures(report)), text, coq)
+        metamath = _metamath_file(report) if task.metamath and proved else ""
+        return Proved(task, theorem_result(report), report.holds, tuple(failures(report)), text, coq, metamath)
     except Problem as problem:
         return Failed(task, problem.one_line(), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 - one theorem's crash is reported as such, and the others still run
@@ -89,6 +92,12 @@ def _coq_file(report: Report) -> str:
     from mha_sym.export.coq import coq_file  # only when it is asked for
 
     return coq_file(report)
+
+
+def _metamath_file(report: Report) -> str:
+    from mha_sym.export.metamath import metamath_file  # only when it is asked for
+
+    return metamath_file(report)
 
 
 def attempt_all(tasks: Sequence[Task], jobs: int, done: Callable[[Task], None]) -> list[Answer]:
