@@ -18,7 +18,8 @@ from typing import Any
 from mha_sym.audit.implementation import TAKES, Implementation, from_function
 from mha_sym.audit.jax_layers import from_jax
 from mha_sym.audit.keras_layers import from_keras
-from mha_sym.audit.torch_modules import from_torch, prepared
+from mha_sym.audit.torch_found import from_module
+from mha_sym.audit.torch_modules import prepared
 from mha_sym.blame import guarded
 from mha_sym.errors import TargetProblem
 
@@ -119,7 +120,7 @@ def _known(made: Any, name: str, described: dict[str, Any]) -> Implementation | 
     if isinstance(made, Implementation):
         return prepared(made) if _is_module(made.call) else made
     if _is_module(made):
-        return from_torch(made, name)
+        return from_module(made, name)
     if inspect.isclass(made):
         needed = ", ".join(_required(made))
         raise TargetProblem(

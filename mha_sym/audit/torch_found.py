@@ -1,8 +1,8 @@
 """Torch modules of any make: how their parameters are called and lie, found by names, shapes and a probe in numbers.
 
-Defines `found`.  Names propose (``to_qkv``, ``c_attn``, ``out_proj``, ...), shapes admit, and a run of the module on
-random weights decides: a reading counts if the specification gives the module's output within the bound, on two draws.
-This runs the module.
+Defines `from_module`, and `found` for modules that are not known.  Names propose (``to_qkv``, ``c_attn``, ``out_proj``,
+...), shapes admit, and a run of the module on random weights decides: a reading counts if the specification gives the
+module's output within the bound, on two draws.  This runs the module.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.audit.dump_file import Stored
 from mha_sym.audit.dump_settings import DumpSettings
-from mha_sym.audit.identify import Reading, _fits, _matching, _read, _Seen, _without_equals
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.readings import Reading, Seen, fits, matching, read, without_equals
+from mha_sym.audit.torch_modules import copied, from_torch, parameters_of, undescribed
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import Problem, TargetProblem
 
@@ -35,6 +36,17 @@ _CALLED = {
 }  # fmt: skip
 #: batch, length
 _RUN_AT = ((2, 5), (3, 7))
+
+
+def from_module(module: Any, name: str = "") -> Implementation:
+    """A torch module as an implementation: that of torch itself as it is documented, others as they are found to be.
+
+    Raises:
+        TargetProblem: for a module of which no reading is attention.
+    """
+    if isinstance(module, import_torch().nn.MultiheadAttention):
+        return from_torch(module, name)
+    return found(module, name, undescribed(module, name))
 
 
 def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> Implementation:
@@ -126,11 +138,9 @@ class _Probe:
     """A module run on random weights."""
 
     def __init__(self, module: Any, heads: int, kv_heads: int | None, name: str, dtype: str) -> None:
-        from mha_sym.audit.torch_modules import _copied, _parameters  # which asks for this file
-
-        self.module = _copied(module, dtype)
+        self.module = copied(module, dtype)
         self.training = bool(module.training)
-        self.weights: dict[str, Any] = _parameters(self.module)
+        self.weights: dict[str, Any] = parameters_of(self.module)
         self.shapes = {one: value.shape for one, value in self.weights.items()}
         self.heads, self.kv_heads = heads, kv_heads
         self.name, self.dtype = name or type(module).__qualname__, dtype
@@ -171,16 +181,16 @@ class _Probe:
         """The readings under these names that reproduce both outputs."""
         runs = [self._as_seen(names, *one) for one in self.seen]
         try:
-            fitting = [reading for reading, _, ok in _matching(runs[0]) if ok]
+            fitting = [reading for reading, _, ok in matching(runs[0]) if ok]
         except Problem:  # no layout has these names and shapes
             return []
-        fitting = [reading for reading in fitting if _fits(_read(runs[1], reading))]
-        return list(_without_equals(fitting, runs[0]))
+        fitting = [reading for reading in fitting if fits(read(runs[1], reading))]
+        return list(without_equals(fitting, runs[0]))
 
-    def _as_seen(self, names: Mapping[str, str], weights: Mapping[str, Any], x: Any, y: Any) -> _Seen:
+    def _as_seen(self, names: Mapping[str, str], weights: Mapping[str, Any], x: Any, y: Any) -> Seen:
         arrays = {ours: Stored(weights[theirs], "float64") for ours, theirs in names.items()}
         arrays |= {"x": Stored(x, "float64"), "y": Stored(y, "float64")}
-        return _Seen(arrays, DumpSettings(heads=self.heads, kv_heads=self.kv_heads, dtype=self.dtype), self.name)
+        return Seen(arrays, DumpSettings(heads=self.heads, kv_heads=self.kv_heads, dtype=self.dtype), self.name)
 
     def supposed(self, refusal: Problem) -> Implementation:
         """What the names say, where no reading gives what the module gives: it may be wrong, and then it is shown."""

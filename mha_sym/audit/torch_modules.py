@@ -1,7 +1,7 @@
 """Torch modules as implementations: ``nn.MultiheadAttention`` in all its constructor variants but two.
 
-Defines `from_torch`, and `prepared` for other modules that an `Implementation` describes.  Torch is imported by
-whoever made the module, never by importing this file.
+Defines `from_torch`, `prepared` for other modules that an `Implementation` describes, and `undescribed`, the complaint
+about all others.  Torch is imported by whoever made the module, never by importing this file.
 """
 
 from __future__ import annotations
@@ -36,18 +36,16 @@ def from_torch(module: Any, name: str = "", dtype: str = "float64") -> Implement
     """
     torch = import_torch()
     if not isinstance(module, torch.nn.MultiheadAttention):
-        from mha_sym.audit.torch_found import found  # which looks for layouts, and needs implementations itself
-
-        return found(module, name, _undescribed(module, name), dtype)
+        raise undescribed(module, name)
     _refuse_appended_keys(module)
-    double = _copied(module, dtype)
+    double = copied(module, dtype)
     return Implementation(
         call=_caller(double),
         trained=_caller(copy.deepcopy(double).train()) if module.training else None,
         heads=module.num_heads,
         layout="torch_packed" if module._qkv_same_embed_dim else "torch_separate",
         takes=_TAKES,
-        weights=_parameters(double),
+        weights=parameters_of(double),
         batch_first=module.batch_first,
         framework="torch",
         dtype=dtype,
@@ -69,7 +67,7 @@ def prepared(impl: Implementation) -> Implementation:
     """
     torch = import_torch()
     module: Any = impl.call
-    double = _copied(module, impl.dtype)
+    double = copied(module, impl.dtype)
 
     def called(one: Any) -> Any:
         return lambda weights, *values: torch.func.functional_call(one, dict(weights), values)
@@ -79,13 +77,13 @@ def prepared(impl: Implementation) -> Implementation:
         call=called(double),
         trained=called(copy.deepcopy(double).train()) if module.training else None,
         takes=("weights", *impl.arguments),
-        weights=_parameters(double) if impl.weights is None else impl.weights,
+        weights=parameters_of(double) if impl.weights is None else impl.weights,
         framework="torch",
         name=impl.name or type(module).__qualname__,
     )
 
 
-def _undescribed(module: Any, name: str) -> TargetProblem:
+def undescribed(module: Any, name: str) -> TargetProblem:
     """What to say of a module that nothing is known of: its parameters, and a description to paste."""
     shapes = {one: tuple(value.shape) for one, value in module.named_parameters()}
     fitting = [one.name for one in LAYOUTS.values() if set(one.stored(one.biases(shapes))) == set(shapes)]
@@ -102,13 +100,15 @@ def _undescribed(module: Any, name: str) -> TargetProblem:
     )  # fmt: skip
 
 
-def _copied(module: Any, dtype: str) -> Any:
+def copied(module: Any, dtype: str) -> Any:
+    """A copy of a module in a format, in evaluation mode."""
     torch = import_torch()
     kind = getattr(torch, dtype)
     return guarded(lambda: copy.deepcopy(module).to(device="cpu", dtype=kind).eval(), "copying the module raised")
 
 
-def _parameters(module: Any) -> dict[str, Any]:
+def parameters_of(module: Any) -> dict[str, Any]:
+    """The parameters of a module as NumPy arrays, by name."""
     return {name: value.detach().double().numpy().copy() for name, value in module.named_parameters()}
 
 
