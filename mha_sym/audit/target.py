@@ -18,6 +18,7 @@ from typing import Any
 from mha_sym.audit.implementation import TAKES, Implementation, from_function
 from mha_sym.audit.jax_layers import from_jax
 from mha_sym.audit.keras_layers import from_keras
+from mha_sym.audit.onnx_files import from_onnx, is_onnx
 from mha_sym.audit.torch_found import from_module
 from mha_sym.audit.torch_modules import prepared
 from mha_sym.blame import guarded
@@ -31,6 +32,7 @@ def load(target: str) -> Any:
 
     Args:
         target: ``path/to/file.py:object`` or ``package.module:object``; the object may be dotted, ``Class.method``.
+            An ONNX file, ``path/to/file.onnx`` or ``path/to/file.onnx:scope``, is read and not run.
 
     Raises:
         TargetProblem: if it has another form, is not there, raises while it is imported, or has no such object.
@@ -39,6 +41,8 @@ def load(target: str) -> Any:
         >>> load("math:sqrt")(4)
         2.0
     """
+    if is_onnx(target):
+        return from_onnx(target)
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise TargetProblem(f"target {target!r} names no object", expected=_FORM, hint=_suggestion(target))
@@ -139,7 +143,7 @@ def _is_factory(found: Any) -> bool:
     """Whether it can be called without arguments, and is not attention with defaults for all of them."""
     if isinstance(found, Implementation) or not callable(found) or _is_module(found):
         return False
-    return not _required(found) and not set(_parameters(found)) & set(TAKES)
+    return not _required(found) and (inspect.isclass(found) or not set(_parameters(found)) & set(TAKES))
 
 
 def _required(found: Callable[..., Any]) -> list[str]:

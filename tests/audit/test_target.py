@@ -159,3 +159,21 @@ def test_as_implementation_reads_names_of_parameters() -> None:
     assert as_implementation(own) is own
     with pytest.raises(TargetProblem):
         as_implementation("attention")
+
+
+def test_a_class_whose_arguments_all_have_defaults_is_made_whatever_they_are_called() -> None:
+    class Made:
+        def __init__(self, heads: int = 3, w_o: str = "") -> None:
+            self.heads = heads
+
+        def __call__(self, x, w_q, w_k, w_v, w_o):  # noqa: ANN001, ANN204
+            return x
+
+    assert isinstance(as_implementation(Made).call, Made)
+
+    class Needs(Made):
+        def __init__(self, width: int, heads: int = 3) -> None:
+            super().__init__(heads)
+
+    with pytest.raises(TargetProblem, match=r"class .*Needs needs arguments to be made: width"):
+        as_implementation(Needs)
