@@ -89,7 +89,7 @@ class Gpt(nn.Module):
 class Wrong(Mine):
     def split(self, x):
         b, t, _ = x.shape
-        return (part.view(b, self.heads, t, -1) for part in self.to_qkv(x).chunk(3, dim=-1))
+        return (part.reshape(b, self.heads, t, -1) for part in self.to_qkv(x).chunk(3, dim=-1))
 
 
 mine, gpt, wrong = Mine(), Gpt(), Wrong()
@@ -188,4 +188,4 @@ def test_a_causal_module_is_found_to_be_causal(folder: Path) -> None:
 def test_a_wrong_module_is_read_by_its_names_and_refuted(folder: Path) -> None:
     found = proof(folder, "modules.py:wrong", end=1)
     assert found["verdict"] == "refuted" and found["cases"][0]["first_wrong"] == "q"
-    assert "view(b, self.heads, t, -1)" in found["source"][0]["what"]
+    assert "reshape(b, self.heads, t, -1)" in found["source"][0]["what"]
