@@ -166,7 +166,7 @@ def test_a_class_whose_arguments_all_have_defaults_is_made_whatever_they_are_cal
         def __init__(self, heads: int = 3, w_o: str = "") -> None:
             self.heads = heads
 
-        def __call__(self, x, w_q, w_k, w_v, w_o):  # noqa: ANN001, ANN204
+        def __call__(self, x, w_q, w_k, w_v, w_o):
             return x
 
     assert isinstance(as_implementation(Made).call, Made)
