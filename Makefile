@@ -20,6 +20,7 @@ test: .venv/installed-for-tests
 soundness: .venv/installed-for-tests
 	$(BIN)/python -m tests.controls.mutants --most 6000
 	$(BIN)/python -m tests.soundness.completeness --most 3000
+	$(BIN)/python -m tests.soundness.forged --most 20000
 	$(BIN)/python -m tests.fuzz.run --inputs 100000
 
 # A stamp for each set of dependencies.  Installing in place: edits of the code need no new installation.

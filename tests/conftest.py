@@ -32,6 +32,7 @@ SLOW = (
     "audit/test_several.py",
     "test_readme.py", "test_packaging.py",
     "test_interrupts.py", "fuzz/test_fuzz.py", "soundness/test_completeness.py", "soundness/test_trust.py",
+    "soundness/test_forged.py",
 )  # fmt: skip
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

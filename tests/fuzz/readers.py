@@ -33,6 +33,7 @@ from mha_sym.proof.prover import prove
 from mha_sym.proof.recheck import recheck
 from mha_sym.trace import trace_pattern
 from tests.fuzz.hostile import NUMBERS, TEXTS, changed_bytes, changed_json, json_values, texts
+from tests.soundness.forged import signed
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,7 @@ def larger_certificate() -> Any:
 def _certificates() -> st.SearchStrategy[bytes]:
     texts_ = [json.dumps(one).encode() for one in (certificate(), larger_certificate())]
     trees = st.one_of(changed_json(certificate()), changed_json(larger_certificate()))
-    return st.one_of(trees.map(_dumped), trees.map(_dumped), *map(changed_bytes, texts_), json_values.map(_dumped))
-
-
-def _dumped(value: Any) -> bytes:
-    return json.dumps(value).encode()
+    return st.one_of(trees.map(signed), trees.map(signed), *map(changed_bytes, texts_), json_values.map(signed))
 
 
 def _derivations() -> st.SearchStrategy[bytes]:
@@ -72,7 +69,8 @@ def _derivations() -> st.SearchStrategy[bytes]:
         return ('{\n "format": "mha_sym-derivation", "certificate": ' + json.dumps(value) + "}").encode()
 
     valid = text(certificate())
-    return st.one_of(changed_json(certificate()).map(text), changed_bytes(valid), json_values.map(text))
+    resigned = changed_json(certificate()).map(lambda tree: text(json.loads(signed(tree))))
+    return st.one_of(resigned, changed_bytes(valid), json_values.map(text))
 
 
 def _recheck(place: Path, text: bytes) -> object:
