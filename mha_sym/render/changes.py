@@ -41,13 +41,16 @@ def changed(before: Term, after: Term) -> tuple[Path, ...]:
         >>> changed(a, b), changed(Add((a, b)), Add((b, a)))
         (((),), ())
     """
-    if key(before) == key(after):
-        return ()
+    return () if key(before) == key(after) else _changed(before, after)
+
+
+def _changed(before: Term, after: Term) -> tuple[Path, ...]:
+    """The paths, if the terms are not the same."""
     match before, after:
         case Bind(op, var, body), Bind(other, new, inner) if op == other and _alike(before, after):
-            return _below(0, changed(subst(body, {var.name: new}) if var.name != new.name else body, inner))
+            return _below(_changed(subst(body, {var.name: new}) if var.name != new.name else body, inner))
         case Apply(name, arg), Apply(other, inner) if name == other:
-            return _below(0, changed(arg, inner))
+            return _below(_changed(arg, inner))
         case _, Add() | Mul():
             return _among(flat_args(before) if type(before) is type(after) else (before,), after)
         case _:
@@ -59,29 +62,31 @@ def _alike(before: Bind, after: Bind) -> bool:
     return domain_key(before.var.domain) == domain_key(after.var.domain)
 
 
-def _below(child: int, paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Places inside a child; if all of the child is new, so is what holds it and nothing else."""
-    return ((),) if list(paths) == [()] else tuple((child, *path) for path in paths)
+def _below(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Places inside the only child; if all of the child is new, so is what holds it and nothing else."""
+    return ((),) if list(paths) == [()] else tuple((0, *path) for path in paths)
 
 
 def _among(old: Sequence[Term], after: Term) -> tuple[Path, ...]:
     """The factors or addends of ``after`` that are not among the old ones, or what is new in them."""
-    known = Counter(map(key, old))
+    keys, args = [key(arg) for arg in old], list(_flat(after, type(after)))
+    known = Counter(keys)
     new: list[tuple[Path, Term]] = []
-    for path, arg in _flat(after, type(after)):
-        if known[key(arg)]:
-            known[key(arg)] -= 1
+    for path, arg in args:
+        text = key(arg)
+        if known[text]:
+            known[text] -= 1
         else:
             new.append((path, arg))
-    gone = [arg for arg in old if known[key(arg)] > 0 and not known.subtract([key(arg)])]
-    if not new or len(new) == len(tuple(_flat(after, type(after)))) != len(gone):
+    gone = [arg for text, arg in zip(keys, old, strict=True) if known[text] > 0 and not known.subtract([text])]
+    if not new or len(new) == len(args) != len(gone):
         return ((),)
     if len(gone) != len(new):
         return tuple(path for path, _ in new)
-    found = [(path, changed(was, arg)) for was, (path, arg) in zip(gone, new, strict=True)]
+    found = [(path, _changed(was, arg)) for was, (path, arg) in zip(gone, new, strict=True)]
     paths = tuple((*path, *inner) for path, inside in found for inner in inside)
     whole = all(list(inside) == [()] for _, inside in found)
-    return ((),) if whole and len(new) == len(tuple(_flat(after, type(after)))) else paths
+    return ((),) if whole and len(new) == len(args) else paths
 
 
 def _flat(term: Term, kind: type[Term], path: Path = ()) -> Iterator[tuple[Path, Term]]:

@@ -3,7 +3,7 @@ r"""The LaTeX that this package writes, as MathML Core, which browsers draw them
 Defines `mathml`, for a formula on one line, and `formula`, for one that may be broken at its marks (those of
 `mha_sym.render.breaks`) wherever the page is too narrow.  Both know the commands that `mha_sym.render.scripts`,
 `mha_sym.render.prose` and `mha_sym.proof.cards` write, and refuse others.  What stands between `BEGIN` and `END` is of
-the class ``new``.
+the class ``new``.  Few formulas are many: what was drawn is kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from mha_sym.errors import Problem
 from mha_sym.render.breaks import MARK, level_of
@@ -53,6 +54,7 @@ class Node:
     level: int = -1
 
 
+@lru_cache(maxsize=1 << 12)
 def mathml(latex: str, *, display: bool = False) -> str:
     r"""The formula as one ``math`` element, with its text as ``alttext``.
 
@@ -66,6 +68,7 @@ def mathml(latex: str, *, display: bool = False) -> str:
     return _math([node for node in _Reader(latex).all() if node.level < 0], display)
 
 
+@lru_cache(maxsize=1 << 12)
 def formula(latex: str, *, display: bool = True) -> str:
     r"""The formula as boxes in boxes of ``math`` elements: outer marks are broken at before inner ones.
 
