@@ -14,7 +14,7 @@ from mha_sym.axes import Axis
 from mha_sym.errors import AxisProblem, show_axes
 from mha_sym.expr import Contract, Expr, Join, Repeat, Select, Split, Transpose
 
-_TOKEN = re.compile(r"\s*(\((?:\s*\w+)+\s*\)|\w+)")
+_TOKEN = re.compile(r"\s*(\(\s*\w+(?:\s+\w+)*\s*\)|\w+)")  # one way to read a group: others would be tried one by one
 
 
 def _side(text: str, pattern: str) -> list[str]:
