@@ -35,6 +35,9 @@ from tests.proof.engine import Unclear, World, agree, ball, value
 
 #: how many positions of a goal are looked at, in each of so many worlds
 PLACES, WORLDS = 6, 4
+#: what evaluation meets in statements without a meaning: sizes that are not whole, entries of no table, or with more
+#: positions than their definition has
+UNCLEAR = (Unclear, AssertionError, KeyError, IndexError, ValueError)
 #: seconds after which a statement counts as not evaluated
 PATIENCE = 5
 
@@ -95,7 +98,7 @@ def false_goal(statement: Statement) -> str:
             try:
                 if _assumed(statement.context, world) and not _holds(goal, world, rng):
                     return goal.name
-            except (Unclear, AssertionError, KeyError, IndexError):  # sizes that are not whole, entries of no table
+            except UNCLEAR:
                 continue
     return ""
 
