@@ -1,6 +1,6 @@
 """Calling an implementation and judging what comes back before any number is compared.
 
-Defines `run`, `run_once`, `Unsteady`, `NotFinite` and `letters`.  An implementation that raises, changes
+Defines `run`, `run_once`, `Unsteady`, `NotFinite`, `Narrower` and `letters`.  An implementation that raises, changes
 its input, answers differently the second time, or returns the wrong kind, shape, dtype or NaN is refused here in one
 clear line; whether its numbers are right is judged in `mha_sym.audit.compare`.
 """
@@ -17,7 +17,7 @@ from einops import rearrange
 
 from mha_sym.audit.implementation import STAGES, Implementation
 from mha_sym.audit.jax_layers import in_doubles
-from mha_sym.audit.precision import Array, roundoff
+from mha_sym.audit.precision import ROUNDOFF, Array, roundoff
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import DataProblem, TargetProblem
 
@@ -39,6 +39,12 @@ def letters(sizes: Mapping[str, int]) -> dict[str, int]:
 
 class Unsteady(TargetProblem):
     """An implementation answers differently when it is called again on the same input."""
+
+
+class Narrower(TargetProblem):
+    """An implementation answers in a shorter format than it was handed."""
+
+    dtype = ""
 
 
 class NotFinite(DataProblem):
@@ -229,6 +235,18 @@ def _floating(impl: Implementation, word: str, value: Any) -> None:
             f"{impl.title} returns {word} as {dtype}", expected="floating-point numbers", got=dtype,
             hint="attention is over the reals; give the real part" if "complex" in dtype else "do not cast the result",
         )  # fmt: skip
+    _as_precise(impl, word, dtype)
+
+
+def _as_precise(impl: Implementation, word: str, dtype: str) -> None:
+    """Refuse a shorter format than that in which it is to compute: its bound would be too narrow."""
+    if dtype in ROUNDOFF and roundoff(dtype) > roundoff(impl.dtype):
+        problem = Narrower(
+            f"{impl.title} returns {word} as {dtype} where it was handed {impl.dtype}",
+            hint=f"say dtype={dtype!r} in its description if it computes in that",
+        )
+        problem.dtype = dtype
+        raise problem
 
 
 def _shape_hint(word: str, expected: list[int], got: list[int]) -> str:

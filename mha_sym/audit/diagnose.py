@@ -45,10 +45,13 @@ def diagnose(evidence: Sequence[Evidence], more: More | None = None, pairs: bool
     search = Search(tuple(evidence))
     if not search.bad:
         return Diagnosis()
-    found = search.run(pairs)
+    found = search.one_or_two(pairs)
+    single = () if found else _by_case(search)
+    if pairs and not found and {name for one in single for name in one.cases} != {one.case for one in search.bad}:
+        found = search.three()
     figures = Diagnosis(singles=len(search.tried), pairs=search.pairs, triples=search.triples)
     if not found:
-        return replace(figures, found=_by_case(search))
+        return replace(figures, found=single)
     if more is not None and len(found) > 1:
         further = tuple(one for number in range(2) for one in more(number))
         search = replace(search, evidence=(*search.evidence, *further))
@@ -64,7 +67,7 @@ def _by_case(search: Search) -> tuple[Explanation, ...]:
         if kept:
             runs = [one for one in search.evidence if one.case == case]
             found.append(replace(_told(kept, runs, {}), cases=(case,)))
-    return tuple(found) if len(search.matching) > 1 else ()
+    return tuple(found) if len({one.case for one in search.evidence}) > 1 else ()
 
 
 # ---------------------------------------------------------------- which of several

@@ -25,7 +25,7 @@ _LOT = 350
 #: families of which two faults are tried together; of the others one fault excludes the rest
 _PAIR_WITHIN = ("mask", "biases", "inputs", "weights", "values")
 #: how many faults of each family take part in sets of three, and how many sets are tried at most
-_OF_EACH, _TRIPLES = 4, 6000
+_OF_EACH, _TRIPLES = 4, 3000
 #: outputs that differ by less of their largest entry are taken for one when sets are put together
 _ALIKE = 1e-11
 
@@ -52,11 +52,9 @@ class Search:
     pairs: int = 0
     triples: int = 0
 
-    def run(self, several: bool) -> list[Which]:
-        """What explains everything, the fewest faults that do: ``several`` says whether more than one is tried."""
-        steps = [self._singles, self._other_heads]
-        if several:
-            steps += [self._pairs, self._triples]
+    def one_or_two(self, two: bool) -> list[Which]:
+        """What explains everything: single faults if there are any, else pairs, if ``two`` says so."""
+        steps = [self._singles, self._other_heads, *([self._pairs] if two else [])]
         return next((found for step in steps if (found := step())), [])
 
     def explains(self, which: Which, cases: Iterable[str] | None = None) -> bool:
@@ -107,8 +105,7 @@ class Search:
 
     def _pairs(self) -> list[Which]:
         """The pairs that explain everything."""
-        firsts = {one.case: one for one in reversed(self.bad)}
-        on = max(firsts.values(), key=lambda one: len(one.forms.singles))
+        on = self._telling()
         distinct = self._distinct(on)
         found, self.pairs = self._together(on, self._candidates(distinct))
         if found:
@@ -118,9 +115,13 @@ class Search:
         self.pairs += count
         return found
 
-    def _triples(self) -> list[Which]:
-        """Sets of three, of the first few faults of three families each."""
-        on = max(self.bad, key=lambda one: len(one.forms.singles))
+    def _telling(self) -> Evidence:
+        """The wrong run in which most faults are possible, the smallest of these: many forms are evaluated on it."""
+        return min(self.bad, key=lambda one: (-len(one.forms.singles), one.found["scores"].size))
+
+    def three(self) -> list[Which]:
+        """The sets of three that explain everything, of the first few faults of three families each."""
+        on = self._telling()
         distinct = self._distinct(on)
         families = [[one for one in distinct if one.family == family][:_OF_EACH] for family in FAMILIES]
         sets = (which for three in combinations(families, 3) for which in product(*three))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mha_sym.audit.call import run
+from mha_sym.audit.call import Narrower, run
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.setting import draw_setting, ties_of
@@ -43,7 +43,11 @@ def settled(
     Raises:
         Problem: if it runs nowhere in the first case.
     """
-    impl, wishes, notes = _somewhere(impl, cases[0], wishes)
+    try:
+        impl, wishes, notes = _somewhere(impl, cases[0], wishes)
+    except Narrower as problem:
+        impl, wishes, notes = _somewhere(replace(impl, dtype=problem.dtype), cases[0], wishes)
+        notes = [f"{problem.what}, and is judged as {problem.dtype}", *notes]
     plan = [Planned(cases[0], wishes)]
     for case in cases[1:]:
         found = _elsewhere(impl, case, wishes)

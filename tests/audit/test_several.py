@@ -217,3 +217,38 @@ def test_faults_of_shared_heads_are_named_in_functions_and_in_dumps(name, tmp_pa
 def test_a_projection_with_the_weights_of_another_is_named_between_two_inputs(name):
     (found,) = check(implementation(name, more=())).faults
     assert found.name == name and all(twin.proved for twin in found.twins)
+
+
+# ---------------------------------------------------------------- faults of some ways of calling
+
+
+def test_a_fault_of_one_way_of_calling_is_told_for_that_one():
+    def attention(x, w_q, w_k, w_v, w_o, heads, causal, need_weights):
+        hide = causal and not need_weights  # the flag is lost where weights are asked for
+        return masked(-np.inf)(x, w_q, w_k, w_v, w_o, heads, np.tri(x.shape[1], dtype=bool) if hide else None)
+
+    report = check(attention)
+    (found,) = report.faults
+    assert found.cases == ("causal (flag)",) and "causal_mask_ignored" in found.names
+    assert "FAULT  causal_mask_ignored in the case causal (flag)" in report.text()
+
+
+def test_a_causal_mask_from_the_other_corner_is_named_where_rows_keep_no_key():
+    def attention(x_q, x_k, x_v, w_q, w_k, w_v, w_o, heads, keep=None):
+        q, k, v = split(x_q @ w_q, heads), split(x_k @ w_k, heads), split(x_v @ w_v, heads)
+        scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+        T, S = scores.shape[2:]
+        scores = scores if keep is None else np.where(np.tri(T, S, S - T) > 0, scores, -1e9)
+        return merge(softmax(scores) @ v) @ w_o
+
+    for sizes in ({"T": 7, "S": 4}, {"T": 4, "S": 7}):
+        (found,) = check(attention, sizes=sizes).faults
+        assert found.name == "causal_aligned_bottom_right" and not found.twins
+
+
+def test_code_that_answers_in_a_shorter_format_is_judged_in_it():
+    def attention(x, w_q, w_k, w_v, w_o, heads):
+        return masked(0.0)(x, w_q, w_k, w_v, w_o, heads).astype(np.float32)
+
+    report = check(attention)
+    assert report.ok and report.dtype == "float32" and "is judged as float32" in report.notes[0]

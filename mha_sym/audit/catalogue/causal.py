@@ -106,7 +106,7 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "causal_aligned_bottom_right",
         "The causal mask is aligned with the last query and key instead of the first: s <= t + S - T.",
-        _FROM_THE_END, _MEND, _later(lambda at: bottom_right(at.d)),
+        _FROM_THE_END, _MEND, {**_later(lambda at: bottom_right(at.d)), **HIDDEN},
     ),
     _fault(
         "causal_aligned_top_left",
