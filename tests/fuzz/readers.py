@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from mha_sym.axes import axis, product
 from mha_sym.cli.critique import read_sizes
 from mha_sym.cli.recheck import _content
 from mha_sym.expr import Input
+from mha_sym.importers.size_text import read_size
 from mha_sym.library import load
 from mha_sym.pattern import einsum, rearrange, repeat
 from mha_sym.proof.certificate_file import write
@@ -236,11 +238,15 @@ def _read_settings(place: Path, text: bytes) -> object:
 _PIECES = ("b", "t", "(h k)", "(", ")", "h", "k", "->", ",", " ", "1", "...", "(k h)", "é", "_", "()", "m", "\n", "2")
 
 
+_SIGNS = ("B", "T", "+", "-", "*", "/", "//", "**", "^", "(", ")", "2", "99999999", " ", "floordiv(", ",", "0", ".")
+
+
 def _patterns() -> st.SearchStrategy[Any]:
     built = st.lists(st.sampled_from(_PIECES), max_size=14).map(" ".join)
     around = changed_bytes(b"b t (h k) -> b h t k").map(lambda raw: raw.decode("utf-8", "replace"))
     kinds = st.sampled_from(["rearrange", "repeat", "einsum", "sizes", "axis", "trace", "shapes", "answer", "number"])
-    return st.tuples(kinds, st.one_of(built, around, texts))
+    sizes = st.tuples(st.just("size"), st.lists(st.sampled_from(_SIGNS), max_size=12).map("".join))
+    return st.one_of(st.tuples(kinds, st.one_of(built, around, texts)), sizes)
 
 
 def _read_pattern(_: Path, given: tuple[str, str]) -> object:
@@ -254,6 +260,8 @@ def _read_pattern(_: Path, given: tuple[str, str]) -> object:
             return repeat(x, text, (m,))
         case "einsum":
             return einsum(text, x, w)
+        case "size":
+            return read_size(text)
         case "sizes":
             return read_sizes(text)
         case "trace":
@@ -268,6 +276,23 @@ def _read_pattern(_: Path, given: tuple[str, str]) -> object:
             return axis(text)
 
 
+# ---------------------------------------------------------------- ONNX
+
+
+def _onnx_files() -> st.SearchStrategy[bytes]:
+    from tests.importers.test_onnx_files import layer
+
+    return changed_bytes(layer().SerializeToString())
+
+
+def _read_onnx(place: Path, content: bytes) -> object:
+    from mha_sym.importers.onnx_model import from_file
+
+    file = place / "model.onnx"
+    file.write_bytes(content)
+    return from_file(file)
+
+
 KINDS: dict[str, Kind] = {
     "certificates": Kind(_certificates, _recheck, 30),
     "derivations": Kind(_derivations, _recheck, 10),
@@ -276,3 +301,5 @@ KINDS: dict[str, Kind] = {
     "TOML files": Kind(_settings, _read_settings, 15),
     "patterns and sizes": Kind(_patterns, _read_pattern, 15),
 }
+if find_spec("onnx"):  # it is asked for by those who read ONNX
+    KINDS["ONNX files"] = Kind(_onnx_files, _read_onnx, 10)
