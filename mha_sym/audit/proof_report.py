@@ -139,7 +139,7 @@ def proof_text(proof: CodeProof) -> str:
     for one in proof.cases:
         lines += list(_case_lines(one))
     for place, what in sources(proof) if proof.verdict is not Verdict.PROVED else []:
-        lines += _row("line", f"{place.file}:{place.line}  {what}")
+        lines += _row("line", f"{place.file}{f':{place.line}' if place.line else ''}  {what}")
     if proof.problem is not None:
         lines += _row("not read", proof.problem.one_line())
     for words in assumptions(proof):

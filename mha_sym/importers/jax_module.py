@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -125,6 +126,12 @@ class _Traced:
                 return found
             self.taken.append(relation)
 
+    def quietly(self, at: Mapping[sympy.Symbol, sympy.Expr]) -> Trace:
+        """The trace at sizes that the user did not ask for: what libraries have to say about these is no matter."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.traced(at)
+
     def gave_up(self, problem: TargetProblem, at: Mapping[sympy.Symbol, sympy.Expr]) -> NoReturn:
         """Ask for numbers in place of heads and widths, which JAX's own layers need."""
         inner = frozenset(s for s in self.hints if s.name not in _TOKENS and s not in at)
@@ -189,7 +196,7 @@ class _Traced:
         if not at:
             return False
         try:
-            return _bones(self.lowered(found, at)) == _bones(self.lowered(self.traced(at)))
+            return _bones(self.lowered(found, at)) == _bones(self.lowered(self.quietly(at)))
         except ImportProblem:
             return False
 
@@ -204,7 +211,7 @@ class _Traced:
             if any(relation.subs(one) == sympy.false for relation in known):
                 continue
             try:
-                same = self.equal_at(made, self.lowered(self.traced(one)), symbol)
+                same = self.equal_at(made, self.lowered(self.quietly(one)), symbol)
             except (ImportProblem, TargetProblem):
                 same = False
             if not same:

@@ -58,7 +58,10 @@ def _attended(
     query, key, value = args
     shapes = lo.g.shape(query), lo.g.shape(key)
     grouped = shapes[0][1] != shapes[1][1]
-    scale = sympy.Float(float(attributes["scale"]), 17) if "scale" in attributes else None
+    scale = None
+    if "scale" in attributes:
+        scale = sympy.Float(float(attributes["scale"]), 17)
+        lo.g.note(casts=(f"the scale to float32 at {lo.g.place}",))
     causal = bool(attributes.get("is_causal"))
     windows = attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)
     softcap = float(attributes.get("softcap", 0.0))

@@ -219,7 +219,7 @@ def _gather(lo: Lowering, attributes: Attributes, x: Value, indices: Value) -> R
     if indices.known is None or indices.known.ndim > 1:
         lo.g.refuse(
             "positions that depend on values are looked up, as an embedding does",
-            hint="this is more than attention: point at the attention inside with --at, such as --at h.0.attn",
+            hint="this is more than attention: point at the attention inside, as in model.onnx:h.0.attn",
         )
     size = lo.shape(x)[axis]
     if indices.known.ndim == 1 and size.is_Integer:

@@ -206,7 +206,7 @@ class Lowering:
         if node.domain not in ("", "ai.onnx"):
             hint = "inline the functions of the file with onnx.inliner, or export without custom operators"
         elif node.op_type in _ELSEWHERE:
-            hint = "this is more than attention: point at the attention inside with --at, such as --at h.0.attn"
+            hint = "this is more than attention: point at the attention inside, as in model.onnx:h.0.attn"
         else:
             hint = "the table of operations in the docs says which are"
         self.g.refuse(f"the operator {name} is not in the vocabulary", hint=hint)

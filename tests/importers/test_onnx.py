@@ -369,7 +369,7 @@ def whole() -> onnx.ModelProto:
 def test_a_whole_model_is_refused_with_the_way_to_its_part() -> None:
     with pytest.raises(ImportProblem) as caught:
         imported(whole())
-    assert "--at h.0.attn" in caught.value.hint
+    assert "model.onnx:h.0.attn" in caught.value.hint
 
 
 def test_a_part_of_a_model_is_imported_by_its_scope() -> None:
