@@ -16,6 +16,7 @@ import sympy
 from mha_sym.audit.call import _bound, _named, _stages, run
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.onnx_files import OnnxCall, onnx_graph
 from mha_sym.audit.proof_jax import compiled, jax_graph, uses_jax
 from mha_sym.audit.proof_statement import Statement, arguments, state
 from mha_sym.audit.setting import Setting, _fixed, draw_setting
@@ -98,6 +99,8 @@ def fixed_sizes(impl: Implementation) -> dict[str, int]:
 
 def _front_end(impl: Implementation) -> Callable[[Implementation, Case, Statement], g.Graph]:
     """What reads code of this framework; a framework is imported only for code that has imported it."""
+    if isinstance(impl.call, OnnxCall):
+        return onnx_graph
     if impl.framework == "torch":
         from mha_sym.audit.proof_torch import traced
 
