@@ -466,6 +466,7 @@ EVIDENCE: dict[str, Evidence] = {
             ("not like terms", Add((Mul((x, x)), x)), {"first": 0, "second": 1}),
             ("a position is named twice", Add((x, y)), {"first": 0, "second": 0}),
             ("no such argument", Add((x, x)), {"first": 0, "second": 2}),
+            ("no such argument", Add((x, x)), {"first": 0, "second": -1}),
         ),
         like_terms(),
     ),
@@ -487,6 +488,7 @@ EVIDENCE: dict[str, Evidence] = {
             ("a factor depends on the summed index", sum_over(i, Mul((x, xi))), {"positions": (0, 1)}),
             ("a position is named twice", sum_over(i, Mul((x, xi))), {"positions": (0, 0)}),
             ("no such argument", sum_over(i, Mul((x, xi))), {"positions": (2,)}),
+            ("no such argument", sum_over(i, Mul((x, xi))), {"positions": (-2,)}),
         ),
         a_factored_sum(),
     ),
@@ -742,6 +744,7 @@ EVIDENCE: dict[str, Evidence] = {
 
 
 half = Fraction(1, 2)
+SQUARE = Domain("c", Mul((Size("h"), Size("h"))), (H, H))
 
 #: more places where a rule applies, and what it makes of them
 MORE: tuple[tuple[str, Term, dict[str, Any], Term], ...] = (
@@ -749,6 +752,8 @@ MORE: tuple[tuple[str, Term, dict[str, Any], Term], ...] = (
     ("lemma", Mul((number(2), x)), {"name": "twice", "at": (s, t), "back": True}, Add((x, x))),
     ("arithmetic", Add((x, number(2), Add((y, number(3))))), {}, Add((x, y, number(5)))),
     ("arithmetic", Add((x, number(2), number(-2))), {}, x), ("arithmetic", Add((number(2), number(-2))), {}, ZERO),
+    ("arithmetic", Add((x, Add((y,)))), {}, Add((x, y))), ("arithmetic", Add((x, ZERO)), {}, x),
+    ("arithmetic", Mul((x, Mul((y,)))), {}, Mul((x, y))),
     ("arithmetic", Add(()), {}, ZERO), ("arithmetic", Mul(()), {}, ONE), ("arithmetic", Mul((x, ONE)), {}, x),
     ("arithmetic", Mul((x, ZERO, Size("T"))), {}, ZERO),
     ("arithmetic", Mul((Size("T"), x, Size("T", Fraction(-1)))), {}, x),
@@ -775,6 +780,8 @@ MORE: tuple[tuple[str, Term, dict[str, Any], Term], ...] = (
          "u", (Join(SIX, (a, Var("o", THREE))), Var("e", TWO))))))),
     ("split_sum", sum_over(Var("e", SIX), Entry("u", (Var("e", SIX), a))), {},
      sum_over(Var("o", TWO), sum_over(Var("q", THREE), Entry("u", (Join(SIX, (Var("o", TWO), Var("q", THREE))), a))))),
+    ("split_sum", sum_over(Var("e", SQUARE), Entry("w", (Part(Var("e", SQUARE), SQUARE, 1),))), {},
+     sum_over(r, sum_over(Var("o", H), Entry("w", (Var("o", H),))))),
     ("delta", sum_over(i, Cmp("eq", i, s)), {"position": 0}, ONE),
     ("delta", sum_over(i, Mul((Cmp("eq", i, s), xi))), {"position": 0}, x),
     ("delta", sum_over(a, Mul((Entry("f", (a,)), Cmp("eq", At(1), a)))), {"position": 1}, Entry("f", (At(1),))),
