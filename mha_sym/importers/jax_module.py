@@ -21,6 +21,7 @@ from mha_sym.blame import guarded
 from mha_sym.errors import TargetProblem
 from mha_sym.importers import jax_axes  # it fills the table
 from mha_sym.importers.graph import Array, Condition, Constant, Graph, ImportProblem, Place, Role
+from mha_sym.importers.jax_ops import PRIMITIVES as PRIMITIVES
 from mha_sym.importers.jax_ops import lowered
 from mha_sym.importers.jax_trace import Branch, Code, Spec, Trace, compiled, output_names, trace, undecided
 from mha_sym.importers.run import run as run_graph

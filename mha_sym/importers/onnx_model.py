@@ -18,6 +18,7 @@ from mha_sym.errors import Problem, TargetProblem
 from mha_sym.importers import onnx_attention, onnx_axes, onnx_sizes  # they fill the table
 from mha_sym.importers.graph import Array, Graph, Place
 from mha_sym.importers.onnx_file import Limits, Source, array_of, read_model
+from mha_sym.importers.onnx_ops import OPERATORS as OPERATORS
 from mha_sym.importers.onnx_ops import Lowering, Value, dtype_of
 from mha_sym.importers.onnx_part import Part, part_of
 from mha_sym.importers.onnx_run import runner

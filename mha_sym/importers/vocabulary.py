@@ -5,7 +5,8 @@ Defines `markdown`.  ``python -m mha_sym.importers.vocabulary > docs/operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from mha_sym.importers.graph import SCALAR
 from mha_sym.importers.numpy_array import UFUNCS
@@ -55,8 +56,23 @@ def markdown() -> str:
         "## NumPy: functions\n", _operations(FUNCTIONS, "{}"),
         "## NumPy: methods of arrays\n", _operations(METHODS, ".{}"),
         "## NumPy: arrays made from sizes\n", _operations(CREATED, "created {}"),
+        *_frameworks(),
     ]  # fmt: skip
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _frameworks() -> Iterator[str]:
+    """The tables of JAX and ONNX; what they are in a graph stands beside each name."""
+    from mha_sym.importers.jax_module import PRIMITIVES  # frameworks are imported only for this page
+    from mha_sym.importers.onnx_model import OPERATORS
+
+    pages: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+        ("JAX", "primitives of a jaxpr", PRIMITIVES), ("ONNX", "operators, opset 13 and later", OPERATORS),
+    )  # fmt: skip
+    for name, what, rows in pages:
+        test = f"tests/importers/test_{name.lower()}.py"
+        yield f"## {name}: {what}\n\nEvery row is compared with {name} in `{test}`, which fails if it meets a row nowhere.\n"
+        yield _table(("operation", "in the graph"), ((f"`{one}`", rows[one].words) for one in sorted(rows)))
 
 
 def _operations(names: Iterable[str], case: str) -> str:
