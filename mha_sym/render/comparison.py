@@ -9,22 +9,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mha_sym.errors import Problem
 from mha_sym.expr import Expr
 from mha_sym.render.html import page
 from mha_sym.render.html_math import Writer
 from mha_sym.render.question import Table
 from mha_sym.render.svg import axes_text, trace_svg
-from mha_sym.render.svg_cells import Path, cells_svg
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.trace_text import words as step_words
 from mha_sym.render.vocabulary import Vocabulary
+from mha_sym.render.ways import ways_svg
 from mha_sym.trace import Step, trace
 
 #: what is said of a mistake in code
 CODE = ("mend",)
-#: sizes at which single numbers are drawn
-SMALL = {"B": 1, "T": 4, "S": 3, "h": 2, "d_k": 3, "d_v": 3, "d_model": 5}
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,8 @@ def _fork(fork: Fork, writer: Writer, key: str) -> Iterator[str]:
     for title, steps in (("The axes as they should be", right), ("The axes in the code", wrong)):
         yield _scroll(title, trace_svg(steps, title=f"{title}: {fork.name}", key=key))
     yield "</div>"
-    picture = _cells(fork, key)
+    title, words = f"Where the numbers of {fork.name} go", ("As it should be", "In the code")
+    picture = ways_svg(fork.right, fork.wrong, title, key, words)
     yield from [_scroll("Which number lands in which cell", picture)] if picture else []
 
 
@@ -175,13 +173,3 @@ def parting(right: Sequence[Step], wrong: Sequence[Step]) -> str:
         return "Step by step the axes are the same; what differs is what is done along them."
     extra = longer[min(len(right), len(wrong))]
     return f"They part after step {min(len(right), len(wrong))}: {which} goes on with {step_words(extra, longer)}."
-
-
-def _cells(fork: Fork, key: str) -> str:
-    """Where single numbers go, if nothing but that happens."""
-    assert fork.right is not None
-    paths = [Path("As it should be", fork.right), Path("In the code", fork.wrong)]
-    try:
-        return cells_svg(paths, SMALL, title=f"Where the numbers of {fork.name} go", key=key)
-    except Problem:
-        return ""

@@ -19,7 +19,7 @@ from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Goal
 from mha_sym.proof.meaning import Meaning, goals, positions
 from mha_sym.proof.terms import Index, Term
-from mha_sym.proof.theorem import Counterexample, Outcome, Report, Verdict
+from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.breaks import plain
 from mha_sym.render.changes import changed
 from mha_sym.render.float_check import digits
@@ -28,6 +28,7 @@ from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
 from mha_sym.render.report_json import scope
 from mha_sym.render.scripts import Unicode
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary, names_in, vocabulary
+from mha_sym.render.ways import wrong_way
 
 #: a claim with more goals than this is shown by the first of them
 SHOWN = 3
@@ -93,7 +94,8 @@ class ControlPart:
 
     ``place`` is the position by its letters, ``given`` the inputs that are not zero, ``zeros`` whether there are
     others, ``unshown`` how many numbers are too many to be shown, ``inputs`` all inputs; ``left`` and ``right`` are
-    exact, or begin with ``≈`` and are rounded from enclosures.
+    exact, or begin with ``≈`` and are rounded from enclosures.  ``ways`` are the right way of an array and a wrong
+    one, if that is what was done wrong.
     """
 
     name: str
@@ -108,6 +110,7 @@ class ControlPart:
     zeros: bool = False
     unshown: int = 0
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    ways: tuple[Expr, Expr] | None = None
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,7 @@ def derivation(report: Report) -> Derivation:
     return Derivation(
         name=theorem.name, title=theorem.title or theorem.name, words=theorem.words, source=theorem.source,
         verdict=report.verdict, scope=scope(theorem.claims), assumptions=tuple(assumed), vocabulary=words,
-        claims=tuple(claims), controls=tuple(map(_control, report.controls)),
+        claims=tuple(claims), controls=tuple(_control(one, theorem.claims) for one in report.controls),
         laws=tuple(rule for rule in used if rule in CARDS and rule not in ("unfold", "lemma", "table", "arithmetic")),
         applications=report.steps,
     )  # fmt: skip
@@ -286,7 +289,7 @@ def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
 # ---------------------------------------------------------------- controls
 
 
-def _control(outcome: Outcome) -> ControlPart:
+def _control(outcome: Outcome, claims: Sequence[Claim]) -> ControlPart:
     claim, found = outcome.claim, outcome.counterexample
     if found is None:
         return ControlPart(claim.name, claim.words, outcome.verdict, {}, {}, "", "", {}, {})
@@ -301,6 +304,7 @@ def _control(outcome: Outcome) -> ControlPart:
     return ControlPart(
         claim.name, claim.words, outcome.verdict, found.sizes, place, left, right, given if many <= NUMBERS else {},
         found.permutations, len(given) < len(drawn) and many <= NUMBERS, many if many > NUMBERS else 0, drawn,
+        wrong_way(claim, claims),
     )  # fmt: skip
 
 

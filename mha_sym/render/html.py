@@ -20,6 +20,7 @@ from mha_sym.render.signs import SignRow, Words, naming, sign_rows
 from mha_sym.render.svg import trace_svg
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
+from mha_sym.render.ways import ways_svg
 from mha_sym.trace import trace
 
 #: so many definitions stand open on a page; more are folded
@@ -170,7 +171,19 @@ class _Page:
     def _control(self, control: ControlPart) -> str:
         words, witness = self.writer.prose(control.words), self.writer.prose(sentences.witness(control))
         alarm = "" if control.verdict is Verdict.REFUTED else ' class="alarm"'
-        return f"<li><p><code>{escaped(control.name)}</code>: {words}</p><p{alarm}>{witness}</p></li>"
+        told = f"<p><code>{escaped(control.name)}</code>: {words}</p><p{alarm}>{witness}</p>"
+        return f"<li>{told}{self._picture(control)}</li>"
+
+    def _picture(self, control: ControlPart) -> str:
+        """Which number lands in which cell, folded, if all that happens is that numbers are moved."""
+        if control.ways is None:
+            return ""
+        title = f"Where the numbers go: {control.name}"
+        picture = ways_svg(*control.ways, title, f"{self.around.prefix}{control.name}")
+        if not picture:
+            return ""
+        box = f'<div class="scroll" tabindex="0" role="group" aria-label="{escaped(title)}">{picture}</div>'
+        return f"<details><summary>Which number lands in which cell</summary>{box}</details>"
 
     # ------------------------------------------------------------ claims
 
