@@ -137,7 +137,7 @@ def test_what_is_not_proved_is_said_at_the_top(format: str) -> None:
     text = derive(found, format)
     head = re.split("(?i)assumptions|the sizes are", text)[0]
     assert "NOT PROVED" in head
-    assert re.search(r"claim 2 \(maximum\) is undecided", head)
+    assert re.search(r"(claim|lemma) 2 \(maximum\) is undecided", head)
     assert "neither a proof nor a counterexample" in text
     assert "REFUTED: it fails at" in text
 

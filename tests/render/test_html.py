@@ -140,7 +140,7 @@ def test_a_page_of_a_book_links_to_the_others() -> None:
 def test_axes_that_are_rearranged_are_drawn(pages: dict[str, str]) -> None:
     root = ElementTree.fromstring(pages["split_transpose_join_is_identity"])
     pictures = list(root.iter("{http://www.w3.org/2000/svg}svg"))
-    assert len(pictures) == 2
+    assert len(pictures) == 2 + 4  # of two claims, and of four controls that take a wrong way
     assert all(one.get("role") == "img" and one.get("aria-labelledby") for one in pictures)
 
 
