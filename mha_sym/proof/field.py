@@ -25,20 +25,11 @@ from typing import Any
 import numpy as np
 import sympy
 
-from mha_sym.axes import Axis, Index, Permutation
-from mha_sym.expr import (
-    Concat,
-    Expr,
-    Input,
-    Permute,
-    Scalar,
-    Select,
-    Stack,
-    Total,
-    walk,
-)
+from mha_sym.axes import Axis, Index
+from mha_sym.expr import Expr, Input, walk
 from mha_sym.proof.denominators import Field
 from mha_sym.proof.exponential_sums import LARGEST, Beyond, Sums, Unlucky, find_primes, spacing
+from mha_sym.proof.field_facts import Facts
 from mha_sym.proof.field_nodes import HANDLERS, Label, Labels, Value, bare, of_numbers, sum_of_positive
 from mha_sym.proof.theorem import Assumption, Claim
 
@@ -90,7 +81,7 @@ def confirm(
     done: list[dict[str, int]] = []
     bound = 1.0
     try:
-        facts = _Facts.of(claim, assumptions)
+        facts = Facts.of(claim, assumptions)
         for trial in range(trials):
             sizes, found = _try(facts, fixed or {}, seed, trial)
             done.append(sizes)
@@ -104,7 +95,7 @@ def confirm(
     return FieldResult(True, tuple(done), bound)
 
 
-def _try(facts: _Facts, fixed: Mapping[str, int], seed: int, trial: int) -> tuple[dict[str, int], _Found]:
+def _try(facts: Facts, fixed: Mapping[str, int], seed: int, trial: int) -> tuple[dict[str, int], _Found]:
     """One comparison, drawn again where a number was zero by accident."""
     for attempt in range(8):
         rng = np.random.default_rng([seed, trial, attempt])
@@ -114,72 +105,6 @@ def _try(facts: _Facts, fixed: Mapping[str, int], seed: int, trial: int) -> tupl
         except Unlucky:
             continue
     raise Beyond("no point without an accidental zero was found")
-
-
-# ---------------------------------------------------------------- what a claim speaks of
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """The parts of a claim: its inputs, permutations, sizes with the least that each may be, and its roots."""
-
-    claim: Claim
-    inputs: dict[str, Input]
-    permutations: dict[str, Permutation]
-    assumed: tuple[Expr, ...]
-    least: dict[str, int]
-    numbers: frozenset[int]
-    roots: tuple[sympy.Pow, ...]
-
-    @classmethod
-    def of(cls, claim: Claim, assumptions: Sequence[Assumption]) -> _Facts:
-        own = [node for side in (claim.left, claim.right) for node in walk(side)]
-        names = {node.name for node in own if isinstance(node, Input)}
-        assumed = tuple(
-            a.positive for a in assumptions
-            if a.positive is not None and names & {n.name for n in walk(a.positive) if isinstance(n, Input)}
-        )  # fmt: skip
-        nodes = own + [node for one in assumed for node in walk(one)]
-        axes = {one for node in nodes for one in _axes_of(node)}
-        symbols = {s for one in axes for s in one.size.free_symbols}
-        values = [node.value for node in nodes if isinstance(node, Scalar)]
-        least = dict.fromkeys((s.name for s in symbols.union(*(v.free_symbols for v in values))), 2)
-        for node in nodes:
-            if isinstance(node, Permute) and node.perm.axis.size.is_Symbol:
-                least[node.perm.axis.size.name] = max(3, least[node.perm.axis.size.name])
-            if isinstance(node, Select) and isinstance(node.at, int) and node.axis_.size.is_Symbol:
-                least[node.axis_.size.name] = max(node.at + 1, least[node.axis_.size.name])
-        inputs = {n.name: n for n in nodes if isinstance(n, Input)}
-        if any(inputs[n.name] != n for n in nodes if isinstance(n, Input)):
-            raise Beyond("one name stands for two inputs")
-        roots = tuple(p for v in values for p in v.atoms(sympy.Pow) if not p.exp.is_Integer)
-        return cls(
-            claim, inputs, {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)}, assumed, least,
-            frozenset(int(one.size) for one in axes if one.size.is_Integer), roots,
-        )  # fmt: skip
-
-    def draw_sizes(self, rng: np.random.Generator, fixed: Mapping[str, int], more: int) -> dict[str, int]:
-        """Sizes pairwise distinct, and distinct from all numbers that are sizes of axes."""
-        sizes = {name: fixed[name] for name in self.least if name in fixed}
-        taken = {*sizes.values(), *self.numbers}
-        free = [name for name in self.least if name not in sizes]
-        pool = [n for n in range(2, 64) if n not in taken][: len(free) + 1 + more]
-        order = [int(n) for n in rng.permutation(pool)]
-        for name in sorted(free, key=lambda n: (-self.least[n], n)):
-            number = next((n for n in order if n >= self.least[name]), None)
-            if number is None:
-                number = next(n for n in range(self.least[name], 1 << 16) if n not in {*taken, *sizes.values()})
-            else:
-                order.remove(number)
-            sizes[name] = number
-        return {name: sizes[name] for name in sorted(sizes)}
-
-
-def _axes_of(node: Expr) -> Iterable[Axis]:
-    """The axes that a node has or speaks of."""
-    yield from node.axes
-    if isinstance(node, Stack | Concat | Total):
-        yield node.index.axis
 
 
 # ---------------------------------------------------------------- one trial
@@ -198,7 +123,7 @@ class _Found:
 class Trial:
     """A claim at certain sizes and one random point."""
 
-    facts: _Facts
+    facts: Facts
     sizes: Mapping[str, int]
     rng: np.random.Generator
     turn: int = 0

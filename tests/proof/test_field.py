@@ -43,7 +43,7 @@ from mha_sym.expr import (
     inputs,
 )
 from mha_sym.library import load, theorem_names
-from mha_sym.proof import denominators, exponential_sums, field, field_nodes
+from mha_sym.proof import denominators, exponential_sums, field, field_facts, field_nodes
 from mha_sym.proof.denominators import Field
 from mha_sym.proof.exponential_sums import Beyond, Sums, find_primes
 from mha_sym.proof.field import FieldResult, confirm
@@ -104,6 +104,15 @@ def test_sizes_are_distinct_and_never_one(name: str) -> None:
         for sizes in confirm(theorem.claims[-1], theorem.assumptions, seed=seed).sizes:
             assert all(a != b for a, b in combinations(sizes.values(), 2))
             assert min(sizes.values(), default=2) >= 2
+
+
+def test_no_product_axis_is_as_long_as_another_axis() -> None:
+    """A layer whose d_model were h d_k could not tell a wrong reading of one for the other."""
+    m, hk = axis("m", "d_model"), product(axis("h"), axis("k", "d_k"))
+    w = Input("w", (m, hk))
+    for seed in range(20):
+        for sizes in confirm(Claim("w", w, w), seed=seed).sizes:
+            assert sizes["d_model"] != sizes["h"] * sizes["d_k"]
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
@@ -515,12 +524,12 @@ def test_every_node_is_computed() -> None:
     assert set(field_nodes.HANDLERS) == set(NODES)
 
 
-@pytest.mark.parametrize("module", [field, field_nodes, exponential_sums, denominators])
+@pytest.mark.parametrize("module", [field, field_facts, field_nodes, exponential_sums, denominators])
 def test_the_engine_shares_nothing_with_the_prover(module: ModuleType) -> None:
     """Nor with evaluation: it reads expressions, and that is all."""
     allowed = {
-        "axes", "expr", "proof.theorem", "proof.field", "proof.field_nodes", "proof.exponential_sums",
-        "proof.denominators",
+        "axes", "expr", "proof.theorem", "proof.field", "proof.field_facts", "proof.field_nodes",
+        "proof.exponential_sums", "proof.denominators",
     }  # fmt: skip
     tree = ast.parse(inspect.getsource(module))
     names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}

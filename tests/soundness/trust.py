@@ -23,7 +23,7 @@ README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- trust table: made by python -m tests.soundness.trust -->", "<!-- end of the trust table -->"
 
 MEANING = ("axes", "expr", "proof.meaning")
-FIELD = ("proof.field", "proof.field_nodes", "proof.exponential_sums", "proof.denominators")
+FIELD = ("proof.field", "proof.field_facts", "proof.field_nodes", "proof.exponential_sums", "proof.denominators")
 SYMPY = ("proof.witness", "proof.deferred", "proof.exp_rational")
 EXACT = ("evaluate", "compute", "arrays", "exact", "proof.balls", "proof.refute")
 FILES = ("proof.schema", "proof.reader", "proof.recheck")
