@@ -18,6 +18,7 @@ from mha_sym.audit.evidence import Evidence, forms_of, largest, predicted
 from mha_sym.audit.explanation import Diagnosis, Explanation, Twin
 from mha_sym.audit.faults import faults, find_fault, name_of
 from mha_sym.audit.fit import fit
+from mha_sym.audit.hiding import hidden_at
 from mha_sym.audit.precision import Array
 from mha_sym.audit.search import Search, Which
 
@@ -88,7 +89,8 @@ def _told(found: Sequence[Which], runs: Sequence[Evidence], alike: Mapping[str, 
     for fault in first if len(first) > 1 else ():
         for name in alike.get(fault.name, ()):
             twins.append(_twin(first, tuple(find_fault(name) if one is fault else one for one in first), runs))
-    return replace(_explanation(first, runs), twins=tuple(twins), farther=tuple(farther))
+    told = _explanation(first, runs)
+    return replace(told, twins=tuple(twins), farther=tuple(farther), hidden_at=hidden_at(first))
 
 
 def _left(which: Which, runs: Sequence[Evidence]) -> float:

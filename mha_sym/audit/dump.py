@@ -258,6 +258,8 @@ def _sizes(
         narrow = not layout.grouped and {"w_q", "w_k"} <= set(weights) and "positions" in problem.what
         if narrow and not problem.hint:
             problem.hint = "fewer key and value heads: --kv-heads N; weights that lie otherwise: --layout NAME"
+        if "no place" in problem.what:
+            problem.hint = problem.hint or 'leave it out: ignore = ["..."] in a TOML file'
         problem.where = problem.where or f"{name}, layout {layout.name}"
         raise
     found["d_v"] = found.get("d_v", found["d_k"])

@@ -37,6 +37,7 @@ class Explanation:
         farther: other faults that fit within the bound, too, but leave a much larger difference.
         evidence: a run that shows it.
         order: the order of heads, where heads are permuted.
+        hidden_at: coincidences of sizes at which a test would not see it: ``h = 1``, ``T = h``, ...
     """
 
     faults: tuple[Fault, ...]
@@ -49,6 +50,7 @@ class Explanation:
     twins: tuple[Twin, ...] = ()
     farther: tuple[Twin, ...] = ()
     order: tuple[int, ...] = ()
+    hidden_at: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -78,6 +78,7 @@ def _rows(one: Explanation) -> Iterator[str]:
     rows = [
         ("what", one.words), ("where", one.where), ("symptom", one.symptom), ("mend", one.mend),
         ("sure", f"{one.confidence}; largest difference left {one.difference:.2g}, bound {one.bound:.2g}"),
+        *(("hidden at", f"{text}: a test there does not see it") for text in [", ".join(one.hidden_at)] if text),
         *(("same as", f"{', '.join(twin.names)}: {twin.words}") for twin in one.twins),
         *_farther(one),
     ]  # fmt: skip

@@ -1,12 +1,12 @@
 """Why sizes hide a fault, and the smallest change of sizes that shows it.
 
-Defines `Sizes` (the sizes of a test, completed), `why` and `smallest_change`.  Both try sizes out with
+Defines `Sizes` (the sizes of a test, completed), `why`, `hidden_at` and `smallest_change`.  All try sizes out with
 `mha_sym.audit.effect.effect`; nothing is known here of any particular fault.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -98,6 +98,44 @@ def why(fault: Fault, sizes: Mapping[str, int], around: Surroundings) -> str:
             if made is not None and effect(fault, made, around) == 0.0:
                 return " and ".join(which) or _beyond(fault, around)
     return "these sizes together"
+
+
+#: coincidences at which people test, and that hide faults
+_USUAL = ("B = 1", "T = 1", "h = 1", "d_k = 1", "T = h", "B = h", "h = d_k", "d_k = d_v", "d_model = h*d_k")
+
+
+def hidden_at(which: Sequence[Fault]) -> tuple[str, ...]:
+    """At which coincidences of sizes a user's own test would see none of these faults.
+
+    Example:
+        >>> from mha_sym.audit.faults import find_fault
+        >>> hidden_at([find_fault("split_by_view")])
+        ('T = 1', 'h = 1')
+    """
+    if any(one.at_sizes or one.random for one in which):
+        return ()
+    each = [_hides(one) for one in which]
+    return tuple(text for text in ("S = T", *_USUAL) if all(text in hides for hides in each))
+
+
+def _hides(fault: Fault) -> set[str]:
+    """The coincidences at which a fault changes nothing, in the least layer in which it does at other sizes."""
+    around, found = Surroundings.of(fault), set[str]()
+    if not _shows(fault, around, ()):
+        found.add("S = T")
+        around = replace(around, cross=True)
+    if not _shows(fault, around, ()):
+        return set()
+    return found | {text for text in _USUAL if _shows(fault, around, (text,)) is False}
+
+
+def _shows(fault: Fault, around: Surroundings, which: tuple[str, ...]) -> bool | None:
+    """Whether a fault shows at some coincidences; None if they cannot be, or its code cannot run there."""
+    made = _with(fault, {}, around, which)
+    if made is None or made["h"] % made.get("G", 1):
+        return None
+    found = effect(fault, made, around)
+    return None if found is None else found > 0
 
 
 def _beyond(fault: Fault, around: Surroundings) -> str:

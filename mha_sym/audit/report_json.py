@@ -102,6 +102,7 @@ def _fault(one: Explanation) -> dict[str, Any]:
         "bound": one.bound,
         "cases": list(one.cases),
         "order_of_heads": list(one.order),
+        "hidden_at": list(one.hidden_at),
         "same_as": [{"names": list(twin.names), "proved": twin.proved, "words": twin.words} for twin in one.twins],
         "fits_less_well": [{"names": list(twin.names), "words": twin.words} for twin in one.farther],
     }

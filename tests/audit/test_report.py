@@ -56,3 +56,19 @@ def test_every_figure_of_signs_has_a_key(code):
     for one in pictures:
         assert "position" in one.key or "sample" in one.key, one
         assert {"#", "."} & set("".join(one.figure)) <= set(one.key) | {"."}
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden"),
+    [
+        ("joined without transpose", ("T = 1", "h = 1")), ("scale of the model", ("T = 1", "h = 1")),
+        ("no scale", ("T = 1", "d_k = 1")),
+    ],
+)  # fmt: skip
+def test_a_fault_says_at_which_sizes_a_test_does_not_see_it(name, hidden):
+    report = check(WRONG[name])
+    (found,) = report.faults
+    assert found.hidden_at == hidden and f"hidden at  {', '.join(hidden)}: a test there" in report.text()
+    for text in hidden:  # and at such sizes this check does not see it either
+        size = text.split(" = ")[0]
+        assert check(WRONG[name], sizes={size: 1} | ({"S": 1} if size == "T" else {})).ok

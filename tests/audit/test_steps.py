@@ -88,7 +88,7 @@ def test_the_output_is_said_to_be_sensitive_to_every_fault_of_a_step():
     assert "known faults of this step would move it by at least" in fourth.detail
     assert report.findings is not None
     effects = report.findings.diagnosis.effects
-    assert effects["scale_missing"] > 1e6 and effects["scale_default_for_own"] < 1
+    assert effects["scale_missing"] > 1e6 and "scale_default_for_own" not in effects  # no fault here
 
 
 def test_without_evidence_nothing_is_called_ok():
