@@ -189,7 +189,7 @@ ${ $d x a $. bind $a t ( x a ) $. $} eq $a |- a = a $. ${ e $e |- a = b $. sym $
     (BASE + "p $p |- a = a $= fa none $.", False),
     (BASE + "p $p |- a = a $= fa p $.", False),
     (BASE + "p $p |- b = a $= ( sym ) ABAC $.", False),
-    (BASE + "${ h $e |- a = b $. p $p |- b = a $= ( sym ) ABCD $. $} q $p |- a = a $= ( eq p ) AAACZD $.", True),
+    (BASE + "${ h $e |- a = b $. p $p |- b = a $= ( sym ) ABCD $. $} q $p |- a = a $= ( eq p ) AAABZC $.", True),
     (BASE + "${ h $e |- a = b $. p $p |- b = a $= ( sym ) ABCD $. $} q $p |- a = b $= h $.", False),
     (BASE + "p $p |- a = c $= fa eq $.", False),
     (BASE + "eq $a |- a = b $.", False),
