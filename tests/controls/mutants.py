@@ -8,6 +8,7 @@ The tests take a sample.  The edits are in `tests.controls.edits`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -195,13 +196,13 @@ def main() -> int:
     found: Counter[str] = Counter()
     slowest = Answer("", "", "", (), "", 0.0)
     some = islice(library_sample(given.seed), given.most)
-    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool, contextlib.suppress(KeyboardInterrupt):
         for one in pool.imap_unordered(answered, some, chunksize=20):
             found[one.verdict] += 1
             slowest = max(slowest, one, key=lambda answer: answer.seconds)
             if one.verdict in (*FAULTS, *OPEN):
                 print(f"{one.verdict}: {one.theorem}, {one.claim}, {one.edit}, {_text(one.place)}", flush=True)
-    return _summary(found, slowest)
+    return _summary(found, slowest)  # of what was tried until Ctrl-C
 
 
 def _text(place: tuple[tuple[str, int], ...]) -> str:

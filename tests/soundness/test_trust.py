@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mha_sym.proof.theorem import Verdict
-from tests.soundness.trust import evidence, shown, table
+from tests.soundness.trust import evidence, section, shown
 
 
 def test_trust_table_is_up_to_date() -> None:
     found = evidence()
     assert all(one.verdict is Verdict.PROVED for one in found.claims)
-    assert shown() == table(found), "python -m tests.soundness.trust writes it anew"
+    assert shown() == section(found), "python -m tests.soundness.trust writes it anew"

@@ -6,7 +6,9 @@ comments and docstrings.
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,6 +101,24 @@ def table(found: Evidence) -> str:
     return "\n".join([*head, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)])
 
 
+def attempts() -> str:
+    """What `make soundness` tries, by the numbers in the Makefile."""
+    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+    found = re.findall(r"-m tests\.(\w+)\.(\w+) --\w+ (\d+)", makefile)
+    number = {f"{package}.{module}": f"{int(count):,}" for package, module, count in found}
+    return (
+        f"`make soundness` tries to make the engines contradict each other: on {number['controls.mutants']} false "
+        f"neighbours of the theorems, {number['soundness.completeness']} random expressions and correct rewrites of "
+        f"them, {number['soundness.forged']} forged certificates and {number['fuzz.run']} hostile files; "
+        "CI tries some of each."
+    )
+
+
+def section(found: Evidence) -> str:
+    """All that stands between the marks, lines of text no longer than elsewhere in the README."""
+    return f"{table(found)}\n\n{textwrap.fill(attempts(), 120)}"
+
+
 def shown() -> str:
     """What stands between the marks."""
     return README.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
@@ -110,7 +130,7 @@ def main() -> int:
     _, end, after = rest.partition(END)
     if not (begin and end):
         sys.exit(f"{README.name} has no place for the table: {BEGIN} ... {END}")
-    README.write_text(f"{before}{BEGIN}\n\n{table(evidence())}\n\n{END}{after}", encoding="utf-8")
+    README.write_text(f"{before}{BEGIN}\n\n{section(evidence())}\n\n{END}{after}", encoding="utf-8")
     return 0
 
 
