@@ -134,7 +134,8 @@ class _Page:
         note = self.writer.notation
         rows = [(self.writer.sign(r.sign), self._range(r), self._meaning(r)) for r in sign_rows(words, note)]
         if rows:
-            yield '<table class="signs"><thead><tr><th>Sign</th><th>Range or shape</th><th>Meaning</th></tr></thead>'
+            head = "".join(f'<th scope="col">{name}</th>' for name in ("Sign", "Range or shape", "Meaning"))
+            yield f'<table class="signs"><thead><tr>{head}</tr></thead>'
             yield "<tbody>"
             yield from (f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
             yield "</tbody></table>"
@@ -229,7 +230,8 @@ class _Page:
 
     def _moves(self, claim: ClaimPart) -> Iterator[str]:
         yield '<div class="scroll" tabindex="0" role="group" aria-label="Axes, step by step"><table>'
-        yield "<thead><tr><th>Step</th><th>Axes</th><th>Entry at</th></tr></thead><tbody>"
+        head = "".join(f'<th scope="col">{name}</th>' for name in ("Step", "Axes", "Entry at"))
+        yield f"<thead><tr>{head}</tr></thead><tbody>"
         for move in claim.moves:
             sizes = ",".join(map(self.writer.notation.term, move.sizes))
             yield f"<tr><td>{escaped(move.words)}</td><td>{self.writer.sign(f'({sizes})')}</td>"

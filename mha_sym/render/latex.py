@@ -168,7 +168,8 @@ class _Writer:
 
     def _because(self, reason: str) -> str:
         """A reason; the lemma in it is linked."""
-        return re.sub(r"lemma (\d+)", lambda one: self._link(int(one[1]), one[0]), latex_prose(_lemmas(reason)))
+        text = latex_prose(_lemmas(reason))
+        return re.sub(r"lemma (\d+)", lambda one: self._link(int(one[1]), f"lemma~{one[1]}"), text)
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         """The lemma, with its proof if there is one."""

@@ -57,7 +57,8 @@ def _finding(one: Finding, writer: Writer) -> str:
 def _table(table: Table, writer: Writer) -> Iterator[str]:
     yield f'<div class="scroll" tabindex="0" role="group" aria-label="{escaped(table.title)}">'
     yield f"<table><caption>{writer.prose(table.title)}</caption>"
-    yield f"<thead><tr>{''.join(f'<th>{escaped(one)}</th>' for one in table.header)}</tr></thead><tbody>"
+    head = "".join(f'<th scope="col">{escaped(one)}</th>' for one in table.header)
+    yield f"<thead><tr>{head}</tr></thead><tbody>"
     for row in table.rows:
         yield f"<tr>{''.join(f'<td>{writer.prose(one)}</td>' for one in row)}</tr>"
     yield "</tbody></table></div>"

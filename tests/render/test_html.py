@@ -87,6 +87,9 @@ class TestEveryTheorem:
         assert levels[0] == 1 and levels.count(1) == 1
         assert all(after <= before + 1 for before, after in pairwise(levels))
 
+    def test_heads_of_tables_say_what_they_are_heads_of(self, name: str, pages: dict[str, str]) -> None:
+        assert all(one.get("scope") for one in ElementTree.fromstring(pages[name]).iter(f"{XHTML}th"))
+
     def test_formulas_have_a_text(self, name: str, pages: dict[str, str]) -> None:
         assert all(one.get("alttext") for one in ElementTree.fromstring(pages[name]).iter(f"{XHTML}math"))
 
