@@ -70,8 +70,9 @@ def _frameworks() -> Iterator[str]:
         ("JAX", "primitives of a jaxpr", PRIMITIVES), ("ONNX", "operators, opset 13 and later", OPERATORS),
     )  # fmt: skip
     for name, what, rows in pages:
-        test = f"tests/importers/test_{name.lower()}.py"
-        yield f"## {name}: {what}\n\nEvery row is compared with {name} in `{test}`, which fails if it meets a row nowhere.\n"
+        test = f"`tests/importers/test_{name.lower()}.py`"
+        compared = f"Every row is compared with {name} in {test}, which fails if it meets a row nowhere."
+        yield f"## {name}: {what}\n\n{compared}\n"
         yield _table(("operation", "in the graph"), ((f"`{one}`", rows[one].words) for one in sorted(rows)))
 
 

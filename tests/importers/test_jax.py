@@ -373,6 +373,9 @@ ROWS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "turned": lambda x, y, m: lax.rev(x, (2,)) + jnp.flip(y, -1),
     "position": lambda x, y, m: x[..., 3] + y[..., -2] + x[:, 0, :1],
     "positions": lambda x, y, m: x[..., jnp.array([4, 0, 4])] + y[..., jnp.array([1, -1, 2])],
+    "positions in front": lambda x, y, m: lax.gather(
+        x, jnp.array([[4], [1]]), lax.GatherDimensionNumbers((1, 2), (2,), (2,)), (*x.shape[:2], 1)
+    ),
     "from a position": lambda x, y, m: lax.dynamic_slice(x, (0, 0, 2), (*x.shape[:2], 3)),
     "padding": lambda x, y, m: jnp.pad(x, ((0, 0), (0, 0), (1, 2)), constant_values=0.5),
     "sizes": lambda x, y, m: x / jnp.sqrt(x.shape[1]) + x.shape[0] * y,

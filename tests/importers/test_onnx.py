@@ -244,6 +244,9 @@ ROWS = {
         "s = Constant<value_ints=[-2,0]>() "
         "e = Constant<value_ints=[9223372036854775807,9223372036854775807]>() "
         "a = Constant<value_ints=[-1,1]>() y = Slice(x, s, e, a)",
+    "the last of them":
+        "s = Shape<start=1, end=2>(x) n = Neg(s) e = Constant<value_ints=[9223372036854775807]>() "
+        "a = Constant<value_ints=[1]>() t = Concat<axis=1>(x, z) y = Slice(t, n, e, a)",
     "positions":
         "i = Constant<value_ints=[4,-1,0]>() j = Constant<value_ints=[0,-1]>() a = Gather<axis=2>(x, i) "
         "y = Gather<axis=1>(a, j)",
