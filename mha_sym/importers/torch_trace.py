@@ -193,8 +193,8 @@ class _Env(ShapeEnv):
         return answer
 
     def _keep(self, asked: Any, answer: Any) -> None:
-        own, frame = _asker(sys._getframe(2))
-        if own:
+        inside, spoken, frame = _asker(sys._getframe(2))
+        if inside or (not spoken and answer in (True, False)):
             return  # layouts in memory and broadcasting, which the graph checks again; but see `assumed`
         relation = plain(asked, self.ours)
         if answer in (True, False):
@@ -210,11 +210,11 @@ class _Env(ShapeEnv):
         return [Branch(sympy.Eq(one, plain(other, self.ours)), Place(), fixes=True) for one, other in pairs]
 
 
-def _asker(frame: FrameType | None) -> tuple[bool, FrameType | None]:
-    """Whether torch asks for its own bookkeeping, and the frame of the user, or of a module of torch's, below it.
+def _asker(frame: FrameType | None) -> tuple[bool, bool, FrameType | None]:
+    """Whether an operation asks, whether Python code does, and the frame of the user or of a module of torch's.
 
-    Torch asks inside an operation, and in C++ when it wants to know how a tensor lies in memory.  Python code asks
-    through the methods of its symbolic numbers.
+    Python code asks through the methods of its symbolic numbers.  Torch asks in C++ how a tensor lies in memory, and
+    for the value of a number that it cannot take as a symbol.
     """
     inside, spoken, user, modules = False, False, None, None
     while frame is not None and user is None and frame.f_code.co_filename != _HERE:
@@ -224,7 +224,7 @@ def _asker(frame: FrameType | None) -> tuple[bool, FrameType | None]:
         user = frame if _is_users(file) else None
         modules = frame if modules is None and _is_module(file) else modules
         frame = frame.f_back
-    return inside or not spoken, user or modules
+    return inside, spoken, user or modules
 
 
 def _says_guard(frame: FrameType) -> bool:
@@ -284,9 +284,14 @@ def _innermost(frames: Sequence[traceback.FrameSummary]) -> list[traceback.Frame
 
 
 def _attention(*args: Any, **more: Any) -> Any:
-    """Attention where the code says ``is_causal=length > 1``, which torch takes for a number but not for a symbol."""
-    known = [bool(one) if isinstance(one, torch.SymBool) else one for one in args]
-    return _TORCHS(*known, **{name: bool(one) if isinstance(one, torch.SymBool) else one for name, one in more.items()})
+    """Attention with ``is_causal=length > 1`` or a scale made of sizes, of which torch's own would ask the value."""
+    known: list[Any] = [bool(one) if isinstance(one, torch.SymBool) else one for one in args]
+    named: dict[str, Any] = {name: bool(one) if isinstance(one, torch.SymBool) else one for name, one in more.items()}
+    scale = named.get("scale")
+    if isinstance(scale, torch.SymFloat):
+        first = known.pop(0) if known else named.pop("query")
+        known, named = [first * (scale * _root(first.shape[-1])), *known], {**named, "scale": None}
+    return _TORCHS(*known, **named)
 
 
 _TORCHS: Callable[..., Any] = torch.nn.functional.scaled_dot_product_attention

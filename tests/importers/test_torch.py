@@ -10,12 +10,13 @@ import pytest
 import sympy
 import torch
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention as own_attention
 
 from mha_sym.axes import size_symbol
 from mha_sym.errors import TargetProblem
 from mha_sym.importers.graph import Attention, Constant, ImportProblem, Input
 from mha_sym.importers.run import run
-from mha_sym.importers.torch_code import Imported
+from mha_sym.importers.torch_code import Imported, Spec, from_code
 from mha_sym.importers.torch_module import Call, Tensor, from_module, weights_of
 from tests.importers import torch_modules as zoo
 
@@ -177,6 +178,24 @@ def test_sizes_that_an_operation_makes_equal_are_a_condition() -> None:
         from_module(Adding(), call, {B: 3, T: 5, S: 5})
     with pytest.raises(TargetProblem, match="must match"):
         from_module(Adding(), call, HINTS)
+
+
+def test_a_number_that_torch_asks_for_in_its_core_is_not_frozen_silently() -> None:
+    """Only the name ``functional.scaled_dot_product_attention`` is looked after; this one was taken before."""
+    specs = {"q": Spec((B, T, K))}
+    sizes = {B: 2, T: 3, K: 5}
+    made = from_code(lambda given, size: own_attention(*[given["q"]] * 3, scale=size(K) ** -0.25), specs, sizes)
+    assert list(made.fixed) == [K]
+
+
+def test_a_scale_made_of_sizes_stays_exact() -> None:
+    def code(given: Mapping[str, torch.Tensor], size: Any) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(*[given["q"]] * 3, scale=size(K) ** -0.25)
+
+    made = from_code(code, {"q": Spec((B, T, K))}, {B: 2, T: 3, K: 5})
+    assert not made.fixed and not made.graph.notes.conditions
+    for features in (1, 2, 7):
+        assert agree(made, SIZES[:2], more={K: features}) == 2
 
 
 def test_causal_attention_counts_from_the_first_query_and_the_first_key() -> None:
