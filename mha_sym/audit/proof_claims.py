@@ -15,6 +15,7 @@ from mha_sym.expr import Expr, Select, Split
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.lift import Lift
 from mha_sym.importers.lifted import Leaves, Lifted, fit, in_order
+from mha_sym.importers.sizes import same, total
 from mha_sym.proof.prover import Prover
 from mha_sym.proof.theorem import Claim, Outcome, Theorem, Verdict
 
@@ -64,6 +65,9 @@ def _claim(impl: Implementation, statement: Statement, word: str, value: Lifted)
     dims = [tuple(a for a in dim if a.size != 1) for dim in _places(impl.order(word), right, statement)]
     if len(dims) != len(value.dims):
         raise ImportProblem(f"{word} has {len(value.dims)} axes", expected=impl.order(word))
+    shape, wanted = ([total(a.size for a in dim) for dim in side] for side in (value.dims, dims))
+    if not all(map(same, shape, wanted)):
+        raise ImportProblem(f"{word} has the wrong shape", expected=impl.order(word), got=str(tuple(shape)))
     left = fit(value, dims)
     if left.keep is not None:
         raise ImportProblem(f"{word} has entries that are minus infinity")

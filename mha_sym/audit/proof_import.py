@@ -172,11 +172,21 @@ def validate(impl: Implementation, case: Case, found: Import) -> tuple[Setting, 
 
 
 def _settings(numbers: Mapping[str, int], found: Import) -> list[dict[str, int]]:
-    """Sizes to run at: drawn ones, and some that are 1, but never against what is fixed."""
-    tied = {name for name, size in found.sizes.items() if name not in numbers}
+    """Sizes to run at: drawn ones, and some that are 1, but never against what is fixed or tied."""
+    tied = {n: sympy.sympify(s) for n, s in found.sizes.items() if n not in numbers and n in ("T", "S", "B")}
     ones: list[tuple[str, ...]] = [("B",), ("T", "S"), ("h",), ("d_k",), ("B", "T", "S")]
-    free = [dict.fromkeys(names, 1) for names in ones if not set(names) & (set(numbers) | tied)]
+    others = {name for name in found.sizes if name not in numbers}
+    free = [dict.fromkeys(names, 1) for names in ones if not set(names) & (set(numbers) | others)]
+    if tied:  # sizes that coincide: as many positions as heads, or as many keys as queries
+        each = [{"h": n, "G": 2, "R": n, "T": 2 * n + 1} for n in (3, 4, 5)]
+        drawn = [{str(s): at[str(s)] for size in tied.values() for s in size.free_symbols} for at in each]
+        meeting = [{**at, **{name: int(size.subs(_symbols(at))) for name, size in tied.items()}} for at in drawn]
+        return [{**at, **numbers} for at in meeting]
     return [{**one, **numbers} for one in [{}, {}, {}, *free]]
+
+
+def _symbols(sizes: Mapping[str, int]) -> dict[sympy.Symbol, int]:
+    return {size_symbol(name): size for name, size in sizes.items()}
 
 
 def _holds(graph: g.Graph, setting: Setting) -> bool:

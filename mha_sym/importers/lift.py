@@ -52,8 +52,9 @@ class Lift:
 
 
 def lift(
-    graph: g.Graph, inputs: Mapping[str, Expr | Masked], names: Names | None = None, unknown: str = "max"
-) -> Lift:
+    graph: g.Graph, inputs: Mapping[str, Expr | Masked], names: Names | None = None, unknown: str = "max",
+    literal: bool = False,
+) -> Lift:  # fmt: skip
     """The outputs of a graph as expressions.
 
     Args:
@@ -62,6 +63,7 @@ def lift(
             several, a concatenated axis where it has blocks.
         names: letters for new axes by size.
         unknown: what inputs that stand for maxima are called, with a number.
+        literal: whether a fill such as -1e9 is the number that it is, and not minus infinity.
 
     Raises:
         ImportProblem: for what the language has no expression for.
@@ -77,7 +79,7 @@ def lift(
         >>> made.outputs["y"].expr.axes
         (t: T, t2: T)
     """
-    work = _Lifter(graph, inputs, names or Names(), unknown)
+    work = _Lifter(graph, inputs, names or Names(), unknown, literal)
     for one in inputs.values():
         value = one.value if isinstance(one, Masked) else one
         work.names.learn(leaf for a in value.axes for leaf in a.primitive() if leaf.size != 1)
@@ -172,7 +174,7 @@ class _Lifter(Sums):
         if any(isinstance(a, Position) for a in ready):
             return self.positions(f, ready, dims)
         plain = [a for a in ready if isinstance(a, Lifted)]
-        made = scalar_map(f, plain, dims, self.assume)
+        made = scalar_map(f, plain, dims, None if self.literal else self.assume)
         if made is None:
             raise self.problem(f"{f} of these is not in the language")
         return made

@@ -15,7 +15,7 @@ import sympy
 from mha_sym.axes import Axis
 from mha_sym.expr import Block, Expr, Select
 from mha_sym.importers import graph as g
-from mha_sym.importers.lift_values import Crossing, Joined, Lifter, Position, Value, leaves_of
+from mha_sym.importers.lift_values import Crossing, Joined, Lifter, Position, Value, size_of
 from mha_sym.importers.lifted import Leaves, Lifted, regroup
 from mha_sym.importers.scalars import ZERO
 from mha_sym.importers.sizes import nonnegative, quotient, same, total
@@ -120,8 +120,7 @@ class AxisMoves(Lifter):
         """Part of an axis."""
         assert isinstance(node.op, g.Slice)
         op = node.op
-        whole = total(a.size for a in leaves_of(arg, op.axis)) if not isinstance(arg, Joined) else sympy.Integer(0)
-        return self.sliced(arg, op.axis, op.start, op.length, whole)
+        return self.sliced(arg, op.axis, op.start, op.length, size_of(arg, op.axis))
 
     def sliced(self, arg: Value, dim: int, start: sympy.Expr, length: sympy.Expr, whole: sympy.Expr) -> Value:
         """``length`` positions from ``start`` of an array axis of ``whole`` positions."""
@@ -220,7 +219,7 @@ class AxisMoves(Lifter):
         """Listed positions: slices of one position, end to end."""
         assert isinstance(node.op, g.Gather)
         axis = node.op.axis
-        whole = total(a.size for a in leaves_of(arg, axis)) if not isinstance(arg, Joined) else sympy.Integer(0)
+        whole = size_of(arg, axis)
         one = sympy.Integer(1)
         parts = [self.sliced(arg, axis, sympy.Integer(p), one, whole) for p in node.op.positions]
         return Joined(axis, tuple(self.plain(p) for p in parts))

@@ -12,7 +12,7 @@ import sympy
 from mha_sym.expr import Contract, Expr, Input, Reduce, Scalar, Softmax
 from mha_sym.importers import graph as g
 from mha_sym.importers.lift_axes import AxisMoves
-from mha_sym.importers.lift_values import Joined, Value, leaves_of
+from mha_sym.importers.lift_values import Joined, Value, size_of
 from mha_sym.importers.lifted import Leaves, Lifted, fit, in_order
 from mha_sym.importers.scalars import ONE, plus, times
 from mha_sym.importers.sizes import total
@@ -64,7 +64,7 @@ class Sums(AxisMoves):
             for row, arg in zip(node.op.labels, args, strict=True):
                 if label in row and arg is not joined:
                     dim = row.index(label)
-                    parts.append(self.sliced(arg, dim, start, length, total(a.size for a in leaves_of(arg, dim))))
+                    parts.append(self.sliced(arg, dim, start, length, size_of(arg, dim)))
                 else:
                     parts.append(piece if arg is joined else arg)
             found.append(self.contract(node, *parts))
@@ -83,6 +83,9 @@ class Sums(AxisMoves):
         op, axes = node.op.op, node.op.axes
         if isinstance(arg, Joined) and op == "sum" and arg.dim in axes:
             return self.added([self.plain(self.reduce(node, p)) for p in arg.pieces])
+        if isinstance(arg, Joined) and arg.dim not in axes:
+            pieces = [self.plain(self.reduce(node, p)) for p in arg.pieces]
+            return Joined(arg.dim - sum(n < arg.dim for n in axes), tuple(pieces))
         value = self.plain(arg)
         if op == "max" and value.keep is not None:
             return self.some_number(value, axes)
@@ -109,6 +112,8 @@ class Sums(AxisMoves):
     def softmax(self, node: g.Node, arg: Value) -> Value:
         """Softmax; what is minus infinity is not kept."""
         assert isinstance(node.op, g.Softmax)
+        if isinstance(arg, Joined) and arg.dim != node.op.axis:
+            return Joined(arg.dim, tuple(self.plain(self.softmax(node, p)) for p in arg.pieces))
         value = self.plain(arg)
         over = value.dims[node.op.axis]
         if not over:

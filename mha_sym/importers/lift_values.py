@@ -56,6 +56,7 @@ class Lifter:
     inputs: Mapping[str, Any]
     names: Names
     unknown: str = "max"
+    literal: bool = False
     made: dict[int, Value] = field(default_factory=dict)
     crossings: list[Crossing] = field(default_factory=list)
     assumed: dict[str, None] = field(default_factory=dict)
@@ -166,7 +167,9 @@ class Lifter:
         return made
 
 
-def leaves_of(value: Value, dim: int) -> Leaves:
-    """The leaves of an array axis."""
-    assert not isinstance(value, Joined)
-    return value.dims[dim]
+def size_of(value: Value, dim: int) -> sympy.Expr:
+    """The number of positions of an array axis."""
+    if isinstance(value, Joined) and dim == value.dim:
+        return sympy.expand(sympy.Add(*(size_of(piece, dim) for piece in value.pieces)))
+    dims = value.pieces[0].dims if isinstance(value, Joined) else value.dims
+    return total(axis.size for axis in dims[dim])

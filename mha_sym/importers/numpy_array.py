@@ -24,6 +24,7 @@ UFUNCS: dict[str, str] = {
     "exp": "exp", "sqrt": "sqrt", "power": "pow", "float_power": "pow", "log": "log", "absolute": "abs", "sin": "sin",
     "cos": "cos", "tanh": "tanh", "minimum": "min", "maximum": "max", "fmax": "max", "equal": "eq", "not_equal": "ne",
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "logical_not": "not", "invert": "not",
+    "isneginf": "isneginf", "isinf": "isneginf",
     "logical_and": "and", "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or",
 }  # fmt: skip
 
@@ -110,7 +111,9 @@ class Traced(NDArrayOperatorsMixin):
 
         if name in METHODS:
             return lambda *args, **kwargs: METHODS[name](self, *args, **kwargs)
-        raise AttributeError(f"the method {name!r} of arrays is not followed")
+        if not name.startswith("_") and hasattr(np.ndarray, name):
+            self.session.here().refuse(f"the method {name!r} of arrays is not in the vocabulary")
+        raise AttributeError(f"an array has no attribute {name!r}")
 
     @property
     def T(self) -> Traced:
@@ -207,6 +210,8 @@ def apply_ufunc(session: Session, ufunc: Any, method: str, inputs: Any, options:
     refs = [as_ref(session, v) for v in inputs]
     if name in ("matmul", "vecdot"):
         made = builder.matmul(*refs)
+    elif name == "isfinite":  # there is no other infinity, and no NaN, over the reals
+        made = builder.map("not", builder.map("isneginf", refs[0]))
     elif name in ("square", "reciprocal", "positive"):
         one = builder.size(1)
         made = {"square": lambda: builder.map("mul", refs[0], refs[0]), "positive": lambda: refs[0],

@@ -22,7 +22,7 @@ FILL = -(10**9)
 #: comparisons
 COMPARED = ("le", "lt", "ge", "gt", "eq", "ne")
 
-Assume = Callable[[str], None]
+Assume = Callable[[str], None] | None
 
 
 def scalar_map(f: str, args: Sequence[Lifted], dims: tuple[Leaves, ...], assume: Assume) -> Lifted | None:
@@ -32,7 +32,7 @@ def scalar_map(f: str, args: Sequence[Lifted], dims: tuple[Leaves, ...], assume:
         f: a name of `mha_sym.importers.graph.SCALAR`.
         args: the values, their expressions under the names of ``dims``.
         dims: the leaves of the result.
-        assume: is given a sentence for what has to be taken for granted.
+        assume: is given a sentence for what has to be taken for granted; None if nothing may be.
 
     Example:
         >>> from mha_sym.axes import axis
@@ -144,7 +144,8 @@ def _where(args: Sequence[Lifted], order: Leaves, assume: Assume) -> Lifted | No
 
 def _filled(value: Lifted, assume: Assume) -> Lifted:
     """A number far below all scores as minus infinity."""
-    if isinstance(value.expr, Scalar) and value.expr.value.is_Rational and value.expr.value <= FILL:
+    fill = isinstance(value.expr, Scalar) and value.expr.value.is_Rational and bool(value.expr.value <= FILL)
+    if assume is not None and fill and isinstance(value.expr, Scalar):
         assume(_words(value.expr.value))
         return Lifted(value.dims, ZERO, ZERO)
     return value
@@ -156,6 +157,8 @@ def _words(value: sympy.Expr) -> str:
 
 def _scaled_fill(args: Sequence[Lifted], order: Leaves, assume: Assume) -> Lifted | None:
     """``(1 - keep) * -1e9``, which is added to the scores, as a mask."""
+    if assume is None:
+        return None
     for one, other in (args, args[::-1]):
         value = other.expr.value if isinstance(other.expr, Scalar) else None
         if value is not None and value.is_Rational and value <= FILL and is_boolean(one.expr) and one.keep is None:
