@@ -29,7 +29,7 @@ SLOW = (
     "render/test_derivation.py", "render/test_html.py", "render/test_svg_browser.py", "audit/test_critique.py",
     "audit/test_diagnose.py", "audit/test_identify.py", "audit/test_dump.py", "audit/test_plugin.py",
     "audit/test_faults.py", "audit/test_corpus.py", "audit/test_corpus_libraries.py", "audit/test_public_cases.py",
-    "audit/test_several.py",
+    "audit/test_several.py", "importers/test_prove_mistakes.py",
     "test_readme.py", "test_packaging.py",
     "test_interrupts.py", "fuzz/test_fuzz.py", "soundness/test_completeness.py", "soundness/test_trust.py",
     "soundness/test_forged.py",
