@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from mha_sym.library import load, theorem_names
+from mha_sym.proof import rules
 from tests.controls import mutants as engines
 from tests.controls.mutants import FAULTS, OPEN, answered, mutants, sample
 
@@ -32,3 +33,10 @@ def test_engines_that_contradict_each_other_are_told(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(engines, "proved_equal", lambda *_: True)
     some = islice(sample(load("split_transpose_join_is_identity"), Random(0)), 8)
     assert {answered(one).verdict for one in some} == {"contradiction"}
+
+
+def test_a_law_that_is_too_good_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If everything passed for positive, rows that may keep nothing would sum to one."""
+    monkeypatch.setattr(rules, "is_positive", lambda *_: True)
+    some = mutants(load("softmax_rows_sum_to_one"))["other_input"]
+    assert "contradiction" in {answered(one).verdict for one in some}
