@@ -267,6 +267,12 @@ def test_a_definition_has_no_variables_but_its_own() -> None:
         proved(Entry("D", ()), Entry("D", ()), [], [], context)
 
 
+def test_a_bijection_is_one_of_an_axis() -> None:
+    for domain in (Domain("e", number(0)), Domain("c", number(7), (TWO, THREE))):
+        with pytest.raises(Rejected):
+            proved(ONE, ONE, [], [], Context(bijections={"pi": domain}))
+
+
 def test_one_name_is_one_thing() -> None:
     d, half = Entry("D", ()), number(Fraction(1, 2))
     for context in (

@@ -119,9 +119,10 @@ def test_sizes_agree_where_their_numbers_do(left: Term, right: Term) -> None:
 @pytest.mark.parametrize(
     "size",
     [
-        Size("h", HALF), Size("h", Fraction(-1)), Apply("inv", h), Entry("x", ()), Add(()), number(0), number(-1),
-        number(HALF), Mul((number(HALF), h)), Add((h, number(-1))), Add((h, Mul((number(-1), d)))), Size("4", HALF),
-        Add((h, Mul((number(-1), h)))), Add((h, Mul((number(HALF), d)))), Cmp("le", At(0), At(1)),
+        Size("h", Fraction(0)), Size("h", HALF), Size("h", Fraction(-1)), Apply("inv", h), Entry("x", ()), Add(()),
+        number(0), number(-1), number(HALF), Mul((number(HALF), h)), Add((h, number(-1))), Add((h, Mul((number(-1),
+        d)))), Size("4", HALF), Add((h, Mul((number(-1), h)))), Add((h, Mul((number(HALF), d)))), Cmp("le", At(0),
+        At(1)),
     ],
     ids=repr,
 )  # fmt: skip

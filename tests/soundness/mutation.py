@@ -61,12 +61,20 @@ def mutants(source: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:
-    """All that is said of types, and that lists zipped are equally long, which the code has made sure of."""
+    """What decides nothing: types, sizes of caches, messages, and that lists zipped are equally long, as they are."""
+    for one in getattr(node, "decorator_list", []):
+        yield from ast.walk(one)
+    if isinstance(node, ast.JoinedStr) and any(" " in getattr(one, "value", "") for one in _texts(node)):
+        yield from ast.walk(node)
     for one in (getattr(node, "annotation", None), getattr(node, "returns", None)):
         if isinstance(one, ast.AST):
             yield from ast.walk(one)
     if isinstance(node, ast.keyword) and node.arg == "strict":
         yield from ast.walk(node)
+
+
+def _texts(node: ast.JoinedStr) -> list[ast.Constant]:
+    return [one for one in node.values if isinstance(one, ast.Constant) and isinstance(one.value, str)]
 
 
 def _has_docstring(node: Any) -> bool:
