@@ -5,30 +5,21 @@ Defines `from_onnx`, `OnnxCall` and `onnx_graph`.  No code is run: a file is eva
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
 import sympy
 
-from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.audit.cases import Case
-from mha_sym.audit.dump_file import Stored
-from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.probe import Probed, found
 from mha_sym.audit.proof_statement import Statement
-from mha_sym.audit.readings import Reading, Seen, fits, matching, read, without_equals
-from mha_sym.audit.torch_found import _exact, _letter, _namings
-from mha_sym.errors import Problem, TargetProblem
+from mha_sym.errors import TargetProblem
 from mha_sym.importers import graph as g
 from mha_sym.importers.graph import Array
 from mha_sym.importers.lift import Masked
-
-#: batch, length
-_RUN_AT = ((2, 5), (3, 7))
-#: the names of an input that is the input of self-attention
-_FOUND = "found by shapes and a probe in numbers"
+from mha_sym.importers.sizes import same
 
 
 @dataclass(frozen=True)
@@ -86,70 +77,17 @@ def from_onnx(target: str, name: str = "") -> Implementation:
             expected="self-attention without masks from outside",
         )  # fmt: skip
     call = OnnxCall(made.graph, made.weights, made.run, inputs[0])
-    runs = [_run(call, seed, *sizes) for seed, sizes in enumerate(_RUN_AT)]
-    for heads in _heads(made.graph):
-        for names in _namings({one: value.shape for one, value in made.weights.items()}):
-            readings = _readings(runs, names, heads, target)
-            if readings:
-                return _implementation(call, heads, names, readings, name or target)
-    supposed = _supposed(call, name or target)
-    if supposed is not None:
-        return supposed
-    raise TargetProblem(
-        f"{target} is not found to be attention under any layout of its weights",
-        got=", ".join(f"{one} {value.shape}" for one, value in made.weights.items()),
-        hint="load it in Python, and describe it with Implementation(call=..., layout=..., names=...)",
-    )  # fmt: skip
+    width = made.graph.inputs()[inputs[0]].shape[2]
+    widths = [int(width)] if width.is_Integer else [v.shape[0] for v in made.weights.values() if v.ndim > 1]
+    hides = _compares_positions(made.graph)
+    return found(Probed(call, made.weights, _heads(made.graph), tuple(widths), name or target, hides))
 
 
-def _heads(graph: g.Graph) -> list[int]:
+def _heads(graph: g.Graph) -> tuple[int, ...]:
     """Numbers that may be the number of heads: fixed sizes of arrays of four axes; one head comes last."""
     four = [node.shape for node in graph.nodes if len(node.shape) == 4]
-    found = dict.fromkeys(int(size) for shape in four for size in shape[1:3] if size.is_Integer and size > 1)
-    return [*found, 1]
-
-
-def _run(call: OnnxCall, seed: int, batch: int, length: int) -> tuple[dict[str, Array], Array, Array]:
-    """Random weights, an input, and what the file gives."""
-    rng = np.random.default_rng(seed)
-    weights = {n: rng.normal(size=v.shape) / np.sqrt(v.shape[0]) for n, v in call.weights.items()}
-    shape = [
-        int(size) if size.is_Integer else number
-        for size, number in zip(call.graph.inputs()[call.x].shape, (batch, length, 0), strict=True)
-    ]
-    if not shape[2]:
-        shape[2] = max((v.shape[0] for v in weights.values() if v.ndim > 1), default=1)
-    x = rng.normal(size=shape)
-    return weights, x, call(weights, x)
-
-
-def _readings(
-    runs: Sequence[tuple[dict[str, Array], Array, Array]], names: Mapping[str, str], heads: int, title: str
-) -> list[Reading]:
-    """The readings under these names that reproduce both outputs."""
-    seen = []
-    for weights, x, y in runs:
-        arrays = {ours: Stored(weights[theirs], "float64") for ours, theirs in names.items()}
-        arrays |= {"x": Stored(x, "float64"), "y": Stored(np.asarray(y, float), "float64")}
-        seen.append(Seen(arrays, DumpSettings(heads=heads, dtype="float32"), title))
-    try:
-        fitting = [reading for reading, _, ok in matching(seen[0]) if ok]
-    except Problem:  # no layout has these names and shapes
-        return []
-    return list(without_equals([one for one in fitting if fits(read(seen[1], one))], seen[0]))
-
-
-def _supposed(call: OnnxCall, title: str) -> Implementation | None:
-    """What the names say, where no reading gives what the file gives: it may be wrong, and then it is shown."""
-    letters = sorted(_letter(name) or "" for name, value in call.weights.items() if value.ndim > 1)
-    layout = {("k", "o", "q", "v"): "combined", ("o", "qkv"): "packed"}.get(tuple(letters))
-    names = next(_namings({one: value.shape for one, value in call.weights.items()}), None)
-    if layout is None or names is None:
-        return None
-    reading = Reading(LAYOUTS[layout], causal="top-left" if _compares_positions(call.graph) else "")
-    made = _implementation(call, _heads(call.graph)[0], names, [reading], title)
-    note = "its layout is what the names say; under no layout that fits it gives what the specification gives"
-    return replace(made, notes=(*made.notes, note), said=dict.fromkeys(made.said, "the names of its weights"))
+    sizes = dict.fromkeys(int(size) for shape in four for size in shape[1:3] if size.is_Integer and size > 1)
+    return (*sizes, 1)
 
 
 def _compares_positions(graph: g.Graph) -> bool:
@@ -161,22 +99,6 @@ def _compares_positions(graph: g.Graph) -> bool:
         if node.op in (g.Map("le"), g.Map("lt"), g.Map("ge"), g.Map("gt")) and set(numbers) == {"int64"}:
             return len(node.shape) > 1
     return False
-
-
-def _implementation(
-    call: OnnxCall, heads: int, names: Mapping[str, str], readings: Sequence[Reading], title: str
-) -> Implementation:
-    one = readings[0]
-    others = "; ".join(str(other) for other in readings[1:])
-    matched = ", ".join(f"{ours} is {theirs}" for ours, theirs in names.items() if ours != theirs)
-    return Implementation(
-        call=call, heads=heads, layout=one.layout, takes=("weights", "x"), weights=call.weights,
-        names={ours: theirs for ours, theirs in names.items() if ours != theirs},
-        scale=None if one.scale == "1/sqrt(d_k)" else _exact(one.scale), causal=bool(one.causal),
-        batch_first=one.batch_first, name=title,
-        said=dict.fromkeys(("layout", "heads", "scale", "mask", "batch_first"), _FOUND),
-        notes=tuple(n for n in (matched, f"these would do as well: {others}" if others else "") if n),
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- proofs
@@ -210,10 +132,10 @@ def _matched(node: g.Node, name: str, statement: Statement) -> Iterator[tuple[sy
     for theirs, axis in zip(node.shape, one.axes, strict=True):
         if theirs.is_Symbol:
             yield theirs, axis.size
-        elif theirs.is_Integer and not axis.size.is_Integer:
+        elif not same(theirs, axis.size):
             raise g.ImportProblem(
-                f"the file fixes {axis.size} = {theirs}", where=str(node.place), expected="sizes that are left open",
-                hint="export it with dynamic axes for batch and length",
+                f"the file fixes axis {axis.name} of {name}: its size is {theirs}", where=str(node.place),
+                expected="sizes that are left open", hint="export it with dynamic axes for batch and length",
             )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from mha_sym.audit.implementation import TAKES, Implementation, from_function
+from mha_sym.audit.jax_found import from_jax_module
 from mha_sym.audit.jax_layers import from_jax
 from mha_sym.audit.keras_layers import from_keras
 from mha_sym.audit.onnx_files import from_onnx, is_onnx
@@ -117,7 +118,7 @@ def as_implementation(found: Any, name: str = "", **described: Any) -> Implement
 
 def _layer(made: Any, name: str) -> Implementation | None:
     """An attention layer that a library other than torch ships."""
-    return from_jax(made, name) or from_keras(made, name)
+    return from_jax(made, name) or from_keras(made, name) or from_jax_module(made, name)
 
 
 def _known(made: Any, name: str, described: dict[str, Any]) -> Implementation | None:

@@ -148,7 +148,7 @@ def test_a_scale_that_is_missing_is_found_and_named(tmp_path: Path) -> None:
 def test_a_file_with_fixed_sizes_is_refused_with_what_to_do(tmp_path: Path) -> None:
     found = proof(tmp_path, OPERATOR.replace("[B,T,24] x", "[B,5,24] x"))
     assert found.verdict is Verdict.UNDECIDED and found.problem is not None
-    assert found.problem.what == "the file fixes T = 5" and "dynamic axes" in found.problem.hint
+    assert found.problem.what == "the file fixes axis t of x: its size is 5" and "dynamic axes" in found.problem.hint
 
 
 @pytest.mark.parametrize(
