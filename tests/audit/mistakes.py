@@ -392,6 +392,46 @@ named("groups_all_first", lambda a: regrouped(a, lambda w, n: np.concatenate([w[
 named("groups_repeated_by_feature", lambda a: regrouped(a, lambda w, n: np.repeat(w, n, axis=-1)))
 
 
+def packed_by_group(parts):
+    """Columns (..., g, n, d), (..., g, d), (..., g, d) one group after the other."""
+    q, k, v = parts
+    return np.concatenate([q, k[..., None, :], v[..., None, :]], axis=-2).reshape(*q.shape[:-3], -1)
+
+
+def packed_in_blocks(parts):
+    return np.concatenate([one.reshape(*parts[0].shape[:-3], -1) for one in parts], axis=-1)
+
+
+def read_by_group(flat, g, n, d):
+    whole_ = flat.reshape(*flat.shape[:-1], g, n + 2, d)
+    return whole_[..., :n, :], whole_[..., n, :], whole_[..., n + 1, :]
+
+
+def read_in_blocks(flat, g, n, d):
+    q, k, v = np.split(flat, [g * n * d, g * (n + 1) * d], axis=-1)
+    lead = flat.shape[:-1]
+    return q.reshape(*lead, g, n, d), k.reshape(*lead, g, d), v.reshape(*lead, g, d)
+
+
+def grouped_repacked(pack, read):
+    def function(a):
+        g, n, new = a.groups, a.heads // a.groups, {}
+        for kind in ("w_", "b_"):
+            if kind + "q" in a.w:
+                apart = [a.w[kind + one].reshape(*a.w[kind + one].shape[:-1], g, n, -1) for one in "qkv"]
+                flat = pack((apart[0], apart[1][..., 0, :], apart[2][..., 0, :]))
+                q, k, v = read(flat, g, n, apart[0].shape[-1])
+                for letter, value in (("q", q), ("k", np.stack([k] * n, -2)), ("v", np.stack([v] * n, -2))):
+                    new[kind + letter] = value.reshape(a.w[kind + letter].shape)
+        return whole(a, changed(a, **new))
+
+    return function
+
+
+named("grouped_blocks_taken_for_groups", grouped_repacked(packed_in_blocks, read_by_group))
+named("grouped_by_group_taken_for_blocks", grouped_repacked(packed_by_group, read_in_blocks))
+
+
 def of_groups(a, letter):
     """Projected keys or values, one a group, (b, s, g d)."""
     flat = project(a, letter)

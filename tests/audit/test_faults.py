@@ -157,6 +157,10 @@ def test_no_fault_is_proved_equal_to_the_correct_form():
         assert not proved_equal(Forms(at), claim.left, claim.right)
 
 
+#: which block of a stored matrix a position lies in is not known of symbols; their axes are shown instead
+NO_FORMULA = {"grouped_blocks_taken_for_groups", "grouped_by_group_taken_for_blocks"}
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_a_fault_can_be_written_down(name):
     fault = find_fault(name)
@@ -165,8 +169,9 @@ def test_a_fault_can_be_written_down(name):
     assert shown
     for departure in shown:
         right, faulty = departure.formulas()
-        assert faulty.startswith(f"{departure.name}[") and faulty != right
-        assert departure.formulas("latex")[1]
+        if name not in NO_FORMULA:
+            assert faulty.startswith(f"{departure.name}[") and faulty != right
+            assert departure.formulas("latex")[1]
         assert "input" in departure.traces()[1]
 
 

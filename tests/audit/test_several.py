@@ -12,7 +12,8 @@ from mha_sym.audit.faults import faults
 from tests.audit.implementations import implementation
 from tests.audit.wrong import merge, softmax, split
 
-GROUPED = [one.name for one in faults() if "groups" in one.needs]
+PACKED = ("grouped_blocks_taken_for_groups", "grouped_by_group_taken_for_blocks")
+GROUPED = [one.name for one in faults() if "groups" in one.needs and one.name not in PACKED]
 
 
 # ---------------------------------------------------------------- the nearest of several
@@ -205,6 +206,33 @@ def test_faults_of_shared_heads_are_named_in_functions_and_in_dumps(name, tmp_pa
     np.savez(tmp_path / "d.npz", x=x, **w, y=attention(x, **w, heads=6, kv_heads=3))
     (found,) = check_dump(tmp_path / "d.npz", heads=6, kv_heads=3).faults
     assert found.name == name
+
+
+def in_blocks(rows, heads, kv_heads):
+    d = len(rows) // (heads + 2 * kv_heads)
+    return np.split(rows, [heads * d, (heads + kv_heads) * d])
+
+
+def by_group(rows, heads, kv_heads):
+    slots = rows.reshape(kv_heads, heads // kv_heads + 2, -1, rows.shape[-1])
+    return [part.reshape(-1, rows.shape[-1]) for part in (slots[:, :-2], slots[:, -2], slots[:, -1])]
+
+
+@pytest.mark.parametrize(
+    ("read", "layout", "name"),
+    [(by_group, "grouped_packed_linear", PACKED[0]), (in_blocks, "grouped_by_group_linear", PACKED[1])],
+)
+def test_grouped_weights_that_are_packed_otherwise_are_named(read, layout, name):
+    def attention(x, w_qkv, w_o, heads, kv_heads):
+        w_q, w_k, w_v = (w.T for w in read(w_qkv, heads, kv_heads))
+        q, k, v = cut(x @ w_q, heads), repeated(cut(x @ w_k, kv_heads), heads), repeated(cut(x @ w_v, kv_heads), heads)
+        return merge(softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])) @ v) @ w_o.T
+
+    alike = {"d_k": 4, "d_v": 4}
+    (found,) = check(attention, layout=layout, heads=6, kv_heads=3, sizes=alike).faults
+    assert found.name == name and not [twin for twin in found.twins if not twin.proved]
+    right = {by_group: "grouped_by_group_linear", in_blocks: "grouped_packed_linear"}[read]
+    assert check(attention, layout=right, heads=6, kv_heads=3, sizes=alike).ok
 
 
 # ---------------------------------------------------------------- projections that share weights

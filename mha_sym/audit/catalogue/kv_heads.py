@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import sympy
+
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.recipe import Edits, Grouped, Site, Slot, there
-from mha_sym.axes import Axis, axis, product
-from mha_sym.expr import Compare, Expr, Join, Rename, Repeat, Reshape, Select, Split
+from mha_sym.axes import Axis, axis, blocks, product
+from mha_sym.expr import Block, Blocks, Compare, Expr, Join, Rename, Repeat, Reshape, Select, Split
 from mha_sym.pattern import einsum, rearrange, repeat
 
 _FAMILY = "kv_heads"
@@ -66,6 +68,68 @@ def _exchanged(kv: Grouped, h: Axis, value: Expr, lead: str, feature: str) -> Ex
     return Reshape(wide, (*value.axes[:-2], h, value.axes[-1]))
 
 
+def _packed(per_group: bool, parts: Mapping[str, Expr], kv: Grouped, k: Axis) -> Expr:
+    """Queries ``... g n k``, keys and values ``... g k`` as one stored axis: [Q; K; V], or group by group."""
+    lead = parts["q"].axes[:-3]
+    keys, values = axis("keys", 1), axis("values", 1)
+    if per_group:
+        wide = [Repeat(parts[letter], (*lead, kv.g, one, k)) for letter, one in (("k", keys), ("v", values))]
+        return Reshape(Blocks((parts["q"], *wide), (kv.n, keys, values)), (*lead, _flat(kv, k)))
+    places = [axis("queries", kv.g.size * kv.n.size * k.size)]
+    places += [axis(name, kv.g.size * k.size) for name in ("keys", "values")]
+    flat = [Reshape(parts[letter], (*lead, place)) for letter, place in zip("qkv", places, strict=True)]
+    return Reshape(Blocks(tuple(flat), tuple(places)), (*lead, _flat(kv, k)))
+
+
+def _flat(kv: Grouped, k: Axis) -> Axis:
+    return axis("stored", sympy.expand(kv.g.size * (kv.n.size + 2) * k.size))
+
+
+def _unpacked(per_group: bool, stored: Expr, kv: Grouped, k: Axis) -> dict[str, Expr]:
+    """What `_packed` put together, taken apart: ``... g n k`` and twice ``... g k``."""
+    lead = stored.axes[:-1]
+    if per_group:
+        slot = blocks(kv.n, axis("keys", 1), axis("values", 1))
+        each = Reshape(stored, (*lead, kv.g, slot, k))
+        taken = [Block(each, slot, n) for n in range(3)]
+        return {"q": taken[0], "k": Select(taken[1], taken[1].axes[-2], 0), "v": Select(taken[2], taken[2].axes[-2], 0)}
+    places = [axis("queries", kv.g.size * kv.n.size * k.size)]
+    places += [axis(name, kv.g.size * k.size) for name in ("keys", "values")]
+    whole = Reshape(stored, (*lead, blocks(*places)))
+    shapes = ((*lead, kv.g, kv.n, k), (*lead, kv.g, k), (*lead, kv.g, k))
+    return {
+        letter: Reshape(Block(whole, whole.axes[-1], n), shape)
+        for n, (letter, shape) in enumerate(zip("qkv", shapes, strict=True))
+    }
+
+
+def _repacked(per_group: bool) -> Slot:
+    """Grouped weights packed one way, ``per_group`` or not, and read in the other."""
+
+    def before(at: Site) -> Site:
+        kv, k, parts = there(at.kv, "group"), at.d.k, dict[str, Expr]()
+        alone = kv.weights(at)
+        for kind in ("w_", "b_"):
+            if kind + "k" not in alone or kind + "q" not in at.w.items() or kind + "v" not in alone:
+                continue
+            queries = Split(Rename(Split(at.w.items()[kind + "q"], at.d.hk), at.d.h, product(kv.g, kv.n)), _groups(kv))
+            given = {"q": queries, "k": alone[kind + "k"], "v": Rename(alone[kind + "v"], at.d.v, k)}
+            read = _unpacked(not per_group, _packed(per_group, given, kv, k), kv, k)
+            parts[kind + "q"] = Join(Rename(Join(read["q"], (kv.g, kv.n)), _groups(kv), at.d.h), (at.d.h, k))
+            for letter, over in (("k", at.d.hk), ("v", at.d.hv)):
+                feature = over.factors[1]
+                value = read[letter] if feature == k else Rename(read[letter], k, feature)
+                each = Repeat(value, (*value.axes[:-2], kv.g, kv.n, feature))
+                parts[kind + letter] = Join(Rename(Join(each, (kv.g, kv.n)), _groups(kv), at.d.h), over.factors)
+        return replace(at, w=replace(at.w, **parts))
+
+    return before
+
+
+def _groups(kv: Grouped) -> Axis:
+    return product(kv.g, kv.n)
+
+
 def _viewed(letter: str) -> Slot:
     """Keys or values of the groups viewed straight to ``(b, g, s, k)``, then copied to the heads."""
     feature, token = ("v", "s") if letter == "v" else ("k", "s")
@@ -94,6 +158,15 @@ def _fault(name: str, words: str, symptom: str, edit: Slot | Edits) -> Fault:
     )  # fmt: skip
 
 
+def _misread(name: str, words: str, per_group: bool) -> Fault:
+    return Fault(
+        name=name, words=words, symptom="Shapes agree; heads get the weights of others, or of keys and values.",
+        mend="rearrange(w, '(g slot k) m -> g slot m k', slot=n + 2) for a matrix that is packed group by group",
+        step=2, stage="q", edits={"before": _repacked(per_group)}, needs=("groups",), ties={"d_v": "d_k"},
+        family=_FAMILY,
+    )  # fmt: skip
+
+
 _WHY = "Right where there is one group, or one head a group."
 
 FAULTS: tuple[Fault, ...] = (
@@ -107,6 +180,14 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "groups_repeated_by_feature", "Features are repeated one by one, as (g d n), instead of whole groups.",
         "Right where there is one head a group.", _each(_by_feature, "k", "v"),
+    ),
+    _misread(
+        "grouped_blocks_taken_for_groups",
+        "Grouped weights packed as [Q; K; V] are read group by group, n queries with their key and value.", False,
+    ),
+    _misread(
+        "grouped_by_group_taken_for_blocks",
+        "Grouped weights packed group by group, n queries with their key and value, are read as [Q; K; V].", True,
     ),
     _fault(
         "groups_split_by_view", "Keys and values of the groups (B, S, g d) are viewed straight to (B, g, S, d).",
