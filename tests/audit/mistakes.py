@@ -565,6 +565,7 @@ named("mask_added_as_number", lambda a: with_scores(a, lambda s: s + a.keep()))
 named("mask_subtracted_as_number", lambda a: with_scores(a, lambda s: s - ~a.keep()))
 for _name, _fill in {
     "mask_fill_tiny_positive": 1e-9, "mask_fill_tiny_negative": -1e-9, "mask_fill_tinier": -1e-12,
+    "mask_fill_tinier_positive": 1e-12,
     "mask_multiplied_into_scores": 0.0, "mask_fill_too_small": -1.0, "mask_fill_hundred_thousandth": 1e-5,
 }.items():  # fmt: skip
     named(_name, lambda a, fill=_fill: with_keep(a, None, fill))

@@ -31,7 +31,8 @@ def masked(fill):
 @pytest.mark.parametrize(
     ("fill", "name"),
     [
-        (0.0, "mask_multiplied_into_scores"), (-1e-12, "mask_fill_tinier"), (1e-9, "mask_fill_tiny_positive"),
+        (0.0, "mask_multiplied_into_scores"), (-1e-12, "mask_fill_tinier"), (1e-12, "mask_fill_tinier_positive"),
+        (1e-9, "mask_fill_tiny_positive"),
         (-1e-9, "mask_fill_tiny_negative"), (1e-5, "mask_fill_hundred_thousandth"),
     ],
 )  # fmt: skip

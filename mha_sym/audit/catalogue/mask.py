@@ -197,8 +197,12 @@ FAULTS: tuple[Fault, ...] = (
         "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**9)), "keep",
     ),
     mask_fault(
-        "mask_fill_tinier", "Hidden scores are filled with 1e-12, or -1e-12, where -1e12 is meant.",
+        "mask_fill_tinier", "Hidden scores are filled with -1e-12 where -1e12 is meant.",
         "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**12)), "keep",
+    ),
+    mask_fault(
+        "mask_fill_tinier_positive", "Hidden scores are filled with 1e-12 where -1e12 is meant.",
+        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**12)), "keep",
     ),
     mask_fault(
         "mask_multiplied_into_scores", "Hidden scores become zero: the scores are multiplied by the mask.",
