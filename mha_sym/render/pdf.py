@@ -20,7 +20,7 @@ from mha_sym.render.typst import typst_text
 
 #: what makes a PDF of the documents of this package
 INSTALL = (
-    "pip install typst (the extra pdf of mha_sym), which needs no TeX; or install TeX: on Debian and Ubuntu apt-get "
+    "pip install typst (the extra 'pdf'), which needs no TeX; or install TeX: on Debian and Ubuntu apt-get "
     "install --no-install-recommends texlive-latex-base texlive-latex-recommended lmodern, elsewhere TeX Live, MacTeX "
     "or MiKTeX"
 )
