@@ -1,0 +1,286 @@
+"""Public reports of wrong attention, each as a small input of our own: a formula over axes with one step as reported.
+
+Defines `FAULTY` (what must be named), `RIGHT` (what was reported and is right) and `REFUSED` (what cannot be compared,
+and the line that says so), by the numbers of the cases; no code is taken from anybody.  Where a head mask acts (cases
+157, 158 and 161) is tested in `tests.audit.test_probes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from mha_sym.audit import Implementation
+from tests.audit import corpus_right
+from tests.audit.corpus import NEOX_NAMES, STEPS, TORCH_NAMES, Convention, Given, Step, hide, implementation, unpacked
+from tests.audit.corpus_faults import (
+    only,
+    over,
+    read_sequence_first,
+    unmoved,
+    viewed,
+    viewed_out,
+    viewed_sequence_first,
+    visible,
+)
+from tests.audit.corpus_masks import masks, ones, scores_with, tiled, with_pad
+from tests.audit.corpus_weights import in_turn, taken_from, turned, with_weights
+from tests.audit.right import masked, matmul_and_transpose, scale_in_fourth_roots, softmax
+
+PLAIN, CROSS, BIASED = Convention(), Convention("linear", "", True), Convention("linear", "qkvo")
+KEPT, PADDED = Convention("combined", "", False, ("keep",)), Convention("combined", "", False, ("key_keep",))
+LATER, GROUPED = Convention("combined", "", causal=True), Convention("grouped")
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public case: what is run, which faults are to be named, and how it is checked."""
+
+    code: Any
+    names: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    says: str = ""
+
+
+def faulty(names: str, convention: Convention = PLAIN, framework: str = "torch", **steps: Step) -> Public:
+    return Public(implementation(convention, steps, framework, names), tuple(names.split()))
+
+
+def times(factor: Callable[[Given], float]) -> Step:
+    return lambda c, raw: raw * factor(c)
+
+
+def unscaled(c: Given, raw: Any) -> Any:
+    return raw
+
+
+def untouched(c: Given, scores: Any) -> Any:
+    return scores
+
+
+def batch_for_heads(c: Given, z: Any) -> Any:
+    """(B H) read as (H B)."""
+    return c.o.view(c.o.move(c.o.view(z, c.h, c.B, c.T, -1), 1, 2, 0, 3), c.B, c.T, -1)
+
+
+def head_major(c: Given, z: Any) -> Any:
+    return c.o.view(c.o.move(z, 1, 0, 2, 3), c.B, c.T, -1)
+
+
+def one_more_key(c: Given, scores: Any) -> Any:
+    """A key of score zero, whose value is zero, too."""
+    none = 0 * scores[..., :1]
+    return c.o.softmax(c.o.cat([scores, none], -1), -1)[..., :-1]
+
+
+def two_names_for_the_keys(c: Given, a: Any, v: Any, qkv: Any) -> Any:
+    return c.o.einsum("bhqk,bhsd->bhqd", a, v)
+
+
+def wrong_with_weights(x, w_q, w_k, w_v, w_o, heads, causal, need_weights):
+    """The causal flag is lost where the weights are asked for."""
+    keep = np.tri(x.shape[1], dtype=bool) if causal and not need_weights else None
+    return masked(x, w_q, w_k, w_v, w_o, heads, keep=keep)
+
+
+def attention_of_queries_split_alone(x, w_q, w_k, w_v, w_o, heads):
+    """The queries are viewed as (B, H, T, d) and then transposed; divided by d. Runs where there are T = H tokens."""
+    b, t, _ = x.shape
+    q = (x @ w_q).reshape(b, heads, t, -1).swapaxes(1, 2)
+    k, v = ((x @ w).reshape(b, t, heads, -1).swapaxes(1, 2) for w in (w_k, w_v))
+    z = softmax(q @ k.swapaxes(2, 3) / q.shape[-1]) @ v
+    return z.swapaxes(1, 2).reshape(b, t, -1) @ w_o
+
+
+def swapped_arguments(x: torch.Tensor, w_q, w_k, w_v, w_o, heads, causal):
+    """What is meant as the causal flag arrives as the scale."""
+    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    z = functional.scaled_dot_product_attention(q, k, v, scale=1.0, is_causal=False)
+    return z.transpose(1, 2).flatten(2) @ w_o
+
+
+def by_columns(c: Given) -> Any:
+    """Packed per head [q1 k1 v1 q2 ...], cut at thirds."""
+    return unpacked(c, ("three", "h", "k"), NEOX_NAMES)
+
+
+FAULTY: dict[int, Public] = {
+    1: faulty("split_by_view", framework="numpy", split=viewed),
+    2: faulty("viewed_in_and_out", split=viewed, join=viewed_out),
+    4: faulty("split_by_view", Convention("linear", "qkvo", True), split=viewed),
+    5: faulty("all_split_by_view join_without_transpose", GROUPED, split=viewed, join=viewed_out),
+    8: Public(attention_of_queries_split_alone, ("scale_by_d_k",)),
+    11: faulty("heads_attend_to_heads", split=unmoved, join=viewed_out),
+    13: faulty("join_without_transpose", KEPT, join=viewed_out),
+    14: faulty("join_without_transpose", BIASED, join=viewed_out),
+    16: faulty("join_batch_and_heads_exchanged", join=batch_for_heads),
+    17: faulty("join_heads_before_batch", framework="numpy", join=head_major),
+    19: faulty("scale_missing join_without_transpose", GROUPED, scaled=unscaled, join=viewed_out),
+    20: faulty("join_heads_before_batch", KEPT, join=head_major),
+    22: faulty(
+        "batch_and_tokens_exchanged_by_view", enter=viewed_sequence_first,
+        leave=lambda c, y: c.o.view(y, y.shape[1], y.shape[0], -1),
+    ),
+    25: faulty("softmax_over_queries", softmax=over(-2)),
+    28: faulty("softmax_over_queries", CROSS, "numpy", softmax=over(2)),
+    29: faulty("softmax_over_queries", Convention("separate"), softmax=over(2)),
+    32: faulty("scale_by_joined_width", BIASED, scaled=times(lambda c: (c.h * c.k) ** -0.5)),
+    34: faulty("scale_by_d_model", framework="numpy", scaled=times(lambda c: c.x[0].shape[-1] ** -0.5)),
+    35: faulty("scale_inverted", scaled=lambda c, raw: raw / c.factor),
+    37: faulty("scale_default_for_own", Convention(scale=1.0), scaled=times(lambda c: c.k**-0.5)),
+    38: faulty("scale_default_for_own", Convention("linear", "qkvo", scale=0.3), scaled=times(lambda c: c.k**-0.5)),
+    40: faulty("scale_after_softmax", scaled=unscaled, reweigh=lambda c, a: a * c.factor),
+    41: faulty("scale_by_d_k", scaled=times(lambda c: 1 / c.k)),
+    43: Public(swapped_arguments, ("scale_missing", "causal_mask_ignored")),
+    44: faulty("scale_missing", CROSS, "numpy", scaled=unscaled),
+    46: faulty("causal_mask_inverted", KEPT, hide=masks(keep=lambda c: ~c.keep, low=-1e9)),
+    47: faulty("padding_mask_inverted", PADDED, hide=masks(pad=lambda c: ~c.pad, low=-1e9)),
+    49: faulty("padding_mask_inverted", Convention("linear", "qkvo", True, ("key_drop",)), "numpy",
+               hide=masks(pad=lambda c: ~c.pad, low=-1e9)),
+    50: faulty("mask_fill_tiny_positive", KEPT, hide=scores_with(None, 1e-9)),
+    53: faulty("mask_added_as_number", KEPT, hide=scores_with(lambda s, keep: s + keep)),
+    55: faulty("mask_after_softmax", PADDED, hide=untouched, reweigh=visible),
+    56: faulty("padding_mask_ignored", Convention("linear", "qkvo", False, ("mask", "key_keep")),
+               hide=lambda c, s: hide(replace(c, pad=None), s)),
+    58: faulty("padding_mask_inverted", Convention("torch_packed", "qkvo", False, ("key_drop",)),
+               hide=masks(pad=lambda c: ~c.pad, low=-1e9)),
+    59: faulty("padding_tiled_over_heads", PADDED, hide=with_pad(tiled)),
+    65: faulty("padding_on_queries", PADDED, hide=with_pad(lambda c: c.pad[:, None, :, None], -1e9)),
+    67: faulty("causal_aligned_bottom_right", Convention("combined", "", True, ("keep",)),
+               hide=masks(lambda c: c.o.tril(c.T, c.S, c.S - c.T), low=-1e9)),
+    71: Public(wrong_with_weights, ("causal_mask_ignored",)),
+    76: faulty("causal_mask_ignored", LATER, "numpy", hide=masks(keep=ones)),
+    85: faulty("packed_blocks_taken_for_per_head", Convention("gpt_neox", "qkvo"), read=by_columns),
+    94: faulty("packed_per_head_taken_for_blocks", Convention("torch_packed", "qkvo"),
+               read=lambda c: unpacked(c, ("h", "three", "k"), TORCH_NAMES)),
+    100: faulty("groups_tiled", GROUPED, share=only("kv", in_turn, "share")),
+    122: faulty("softmax_with_a_zero_key", softmax=one_more_key),
+    124: faulty("projections_transposed", Convention("linear"), weights=turned("w_q", "w_k", "w_v")),
+    125: faulty("output_matrix_transposed", Convention("linear", "qkvo"), "numpy", weights=turned("w_o")),
+    140: faulty("keys_used_as_values", weights=taken_from(v="k")),
+    142: Public(implementation(PLAIN, {"output": lambda c, joined: joined}, "torch", "no W_O", ("d_v", "d_model")),
+                ("output_projection_missing",)),
+    143: faulty("values_not_projected", project=only("v", lambda c, x, letter: x, "project")),
+    146: faulty("keys_used_as_values", framework="numpy", mix=lambda c, a, v, qkv: a @ qkv[1]),
+    178: faulty("batch_and_tokens_exchanged", BIASED, enter=read_sequence_first,
+                leave=lambda c, y: c.o.move(y, 1, 0, 2)),
+    179: faulty("heads_attend_to_heads", BIASED, split=unmoved, join=viewed_out),
+    190: faulty("averaged_weights_for_each_head", reweigh=lambda c, a: a.mean(1)[:, None] + 0 * a),
+    196: faulty("weights_ignored_by_einsum", CROSS, mix=two_names_for_the_keys),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- what must not be flagged
+
+
+def key_bias_is_garbage(c: Given) -> Any:
+    """A buffer that nobody filled is added to the keys: it cancels in the softmax."""
+    return {"b_k": 1e3 + 0 * c.w["b_k"]}
+
+
+def biased_keys(**steps: Step) -> Implementation:
+    return implementation(BIASED, steps, "torch", "key bias")
+
+
+def project_once(x, w_q, w_k, w_v, w_o, heads):
+    """A projection for each head, stacked: projecting once and splitting is the same."""
+    q, k, v = (np.stack([x @ part for part in np.split(w, heads, axis=1)], 1) for w in (w_q, w_k, w_v))
+    z = softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])) @ v
+    return np.concatenate([z[:, r] for r in range(heads)], -1) @ w_o
+
+
+RIGHT: dict[int, Any] = {
+    118: biased_keys(weights=with_weights(key_bias_is_garbage)),
+    205: implementation(
+        BIASED, {"split": lambda c, flat, letter: STEPS["split"](c, flat, letter) * (c.factor if letter == "q" else 1),
+                 "scaled": unscaled}, "torch", "only q is scaled",
+    ),
+    206: matmul_and_transpose,
+    208: implementation(CROSS, {"softmax": over(3)}, "torch", "softmax over the last axis"),
+    209: scale_in_fourth_roots,
+    212: corpus_right.STYLES["one key for all heads"],
+    214: corpus_right.keys_transposed_first,
+    215: corpus_right.sum_over_heads,
+    217: corpus_right.STYLES["strict upper triangle hidden"],
+    218: project_once,
+    220: biased_keys(weights=with_weights(lambda c: {"b_k": 0 * c.w["b_k"]})),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- what cannot be compared
+
+
+def output_per_head_first(x, w_q, w_k, w_v, w_o, heads):
+    """W_O on (B, H, T, d) before the heads are joined."""
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    return (softmax(q @ k.swapaxes(2, 3)) @ v @ w_o).reshape(*x.shape[:2], -1)
+
+
+def groups_left_as_they_are(x, w_q, w_k, w_v, w_o, heads, kv_heads):
+    q, k, v = (
+        (x @ w).reshape(*x.shape[:2], n, -1).swapaxes(1, 2)
+        for w, n in ((w_q, heads), (w_k, kv_heads), (w_v, kv_heads))
+    )
+    return (softmax(q @ k.swapaxes(2, 3)) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def all_axes_of_the_keys_reversed(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    return (softmax(q @ k.T) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def view_of_what_is_not_contiguous(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    a = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
+    return (a @ v).transpose(1, 2).view(*x.shape[:2], -1) @ w_o
+
+
+def plus_infinity_after_the_softmax(x, w_q, w_k, w_v, w_o, heads, keep=None):
+    """Minus minus infinity, filled in after the softmax."""
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    a = softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]))
+    a = a if keep is None else np.where(keep, a, np.inf)
+    with np.errstate(invalid="ignore"):
+        return (a @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def diagonal_hidden(x, w_q, w_k, w_v, w_o, heads):
+    with np.errstate(invalid="ignore"):
+        return masked(x, w_q, w_k, w_v, w_o, heads, keep=np.tri(x.shape[1], k=-1, dtype=bool))
+
+
+def averaged_weights(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    a = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
+    return (a @ v).transpose(1, 2).flatten(2) @ w_o, a.mean(1)
+
+
+def dropout_of_the_weights(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    return functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1).transpose(1, 2).flatten(2) @ w_o
+
+
+def dropout_of_the_output(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    z = functional.dropout(functional.scaled_dot_product_attention(q, k, v), 0.1)
+    return z.transpose(1, 2).flatten(2) @ w_o
+
+
+REFUSED: dict[int, Public] = {
+    23: Public(output_per_head_first, says="raised ValueError"),
+    52: Public(plus_infinity_after_the_softmax, says="returns (nan|inf) in y"),
+    74: Public(Implementation(call=diagonal_hidden, causal=True), says="returns nan in y"),
+    80: Public(masked, options={"sizes": {"B": 3, "T": 5, "S": 5}, "lengths": (4, 0, 2)}, says="keeps no key|no key"),
+    106: Public(groups_left_as_they_are, says="raised ValueError"),
+    187: Public(dropout_of_the_weights, says="random from call to call"),
+    188: Public(dropout_of_the_output, says="random from call to call"),
+    191: Public(Implementation(call=averaged_weights, returns=("y", "weights"), framework="torch"),
+                says="returns weights in the wrong shape"),
+    202: Public(all_axes_of_the_keys_reversed, says="raised ValueError"),
+    203: Public(view_of_what_is_not_contiguous, says="raised RuntimeError"),
+}  # fmt: skip
