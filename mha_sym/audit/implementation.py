@@ -97,6 +97,7 @@ class Implementation:
         tied: what must hold of the sizes for the code to run: ``("d_v",)`` for d_v = d_k, ``("d_v", "d_model")``
             for d_model = h d_k as well.  If omitted it is found out, and reported.
         trained: what ``call`` is in training mode, for a module that was handed over in that mode.
+        module: the torch module that ``call`` runs, if it is one that may be looked at.
         name: what reports call it.
         said: conventions and who said so, for the report, e.g. ``{"batch_first": "its attribute batch_first"}``.
         notes: what a reader should know, one sentence each.
@@ -132,6 +133,7 @@ class Implementation:
     dtype: str = "float64"
     tied: tuple[str, ...] | None = None
     trained: Callable[..., Any] | None = None
+    module: Any = None
     name: str = ""
     said: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     notes: tuple[str, ...] = ()

@@ -25,8 +25,15 @@ def once(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def excluded(condition: Condition) -> Sizes | None:
-    """The sizes that a condition leaves out, if it is one value of one size: ``B != 1`` leaves out B = 1."""
+    """The sizes that a condition leaves out, if it is one value of one size: ``B != 1`` leaves out B = 1.
+
+    A product of sizes is 1 where all of them are: ``B h != 1`` leaves out B = 1, h = 1.
+    """
     relation = condition.relation
+    if isinstance(relation, sympy.Ne) and relation.rhs == 1 and relation.lhs.is_Mul:
+        factors = relation.lhs.as_powers_dict()
+        if all(one.is_Symbol and power.is_Integer for one, power in factors.items()):
+            return {one.name: 1 for one in sorted(factors, key=str)}
     for one, other in ((relation.lhs, relation.rhs), (relation.rhs, relation.lhs)):
         if not one.is_Symbol or one in other.free_symbols:
             continue

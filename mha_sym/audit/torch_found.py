@@ -211,7 +211,7 @@ class _Probe:
         matched = ", ".join(f"{ours} is {theirs}" for ours, theirs in names.items() if ours != theirs)
         how = "found by names, shapes and a probe in numbers"
         return Implementation(
-            call=lambda weights, x: self.call(weights, x), heads=self.heads,
+            call=lambda weights, x: self.call(weights, x), module=self.module, heads=self.heads,
             kv_heads=self.kv_heads if one.layout.grouped else None, layout=one.layout, takes=("weights", "x"),
             weights=self.weights, names={a: b for a, b in names.items() if a != b}, framework="torch",
             scale=None if one.scale == "1/sqrt(d_k)" else _exact(one.scale), causal=bool(one.causal),

@@ -41,6 +41,7 @@ def from_torch(module: Any, name: str = "", dtype: str = "float64") -> Implement
     double = copied(module, dtype)
     return Implementation(
         call=_caller(double),
+        module=double,
         trained=_caller(copy.deepcopy(double).train()) if module.training else None,
         heads=module.num_heads,
         layout="torch_packed" if module._qkv_same_embed_dim else "torch_separate",
@@ -75,6 +76,7 @@ def prepared(impl: Implementation) -> Implementation:
     return replace(
         impl,
         call=called(double),
+        module=double,
         trained=called(copy.deepcopy(double).train()) if module.training else None,
         takes=("weights", *impl.arguments),
         weights=parameters_of(double) if impl.weights is None else impl.weights,

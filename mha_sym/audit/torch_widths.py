@@ -1,8 +1,8 @@
 """A torch module for every number of heads and every width: attributes that hold sizes become what they stand for.
 
-Defines `widened`.  A module that was built for 4 heads of 6 features holds 4, 6 and 24 in its attributes; with other
-numbers there, and weights of other shapes, it is the module that its class would build for those.  What was read as
-what is said in the notes.
+Defines `widened` and `TIES`.  A module that was built for 4 heads of 6 features holds 4, 6 and 24 in its attributes;
+with other numbers there, and weights of other shapes, it is the module that its class would build for those.  What was
+read as what is said in the notes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from mha_sym.axes import size_symbol
 
 #: attributes that hold no size, whatever the number
 _NO_SIZES = re.compile(r"(?:.*_)?(?:idx|index|layer|layers|block|max|pos|positions|window|p|eps|axis)(?:_.*)?")
-_H, _K, _G = (size_symbol(name) for name in ("h", "d_k", "G"))
+_H, _K = size_symbol("h"), size_symbol("d_k")
+#: what must hold of the sizes
+TIES: dict[str, sympy.Expr | int] = {"d_v": _K, "d_model": _H * _K}
 
 
 def widened(module: Any, impl: Implementation, sizes: Mapping[str, int]) -> Implementation | None:
@@ -34,23 +36,20 @@ def widened(module: Any, impl: Implementation, sizes: Mapping[str, int]) -> Impl
 
     Its features of values are as many as those of queries, and ``d_model = h d_k``, as far as they are in the module.
     """
-    readings = _readings(module, _meanings(impl, sizes))
-    if readings is None or impl.takes is None:
+    readings = _readings(module, _meanings(sizes))
+    if readings is None or impl.takes is None or impl.how_stored.grouped:
         return None
-    number = len(impl.takes)
-    counts = ("heads", "kv_heads") if impl.how_stored.grouped else ("heads",)
     word = next(n for n, one in enumerate(impl.takes) if one in ("x", "x_q"))
 
     def call(*values: Any) -> Any:
-        given, heads, groups = values[:number], values[number], values[-1]
-        at = {_H: heads, _G: groups, _K: given[word].shape[-1] // heads}
-        with _set(module, readings, at):
+        *given, heads = values
+        with _set(module, readings, {_H: heads, _K: given[word].shape[-1] // heads}):
             return impl.call(*given)
 
     said = ", ".join(f"{one.path} as {one.meaning}" for one in readings)
     return replace(
-        impl, call=call, takes=(*impl.takes, *counts), weights=None, heads=None, kv_heads=None,
-        bias=impl.biases, tied=("d_v", "d_model"), trained=None, notes=(*impl.notes, f"read as sizes: {said}"),
+        impl, call=call, takes=(*impl.takes, "heads"), weights=None, heads=None, bias=impl.biases,
+        tied=tuple(TIES), trained=None, module=None, notes=(*impl.notes, f"read as sizes: {said}"),
     )  # fmt: skip
 
 
@@ -64,20 +63,13 @@ class _Reading:
     meaning: sympy.Expr
 
 
-def _meanings(impl: Implementation, sizes: Mapping[str, int]) -> dict[sympy.Expr, int]:
-    """What numbers in attributes may stand for, and their values."""
-    features = sizes["d_k"]
-    if impl.how_stored.grouped:
-        groups, shared = sizes["G"], sizes["R"]
-        found = {_H: groups * shared, _G: groups, _H / _G: shared, _G * _K: groups * features}
-        heads = groups * shared
-    else:
-        heads = sizes["h"]
-        found = {_H: heads, 3 * _H * _K: 3 * heads * features}
-    found |= {_K: features, _H * _K: heads * features}
-    found |= {1 / sympy.sqrt(_K): features**-0.5, sympy.sqrt(_K): features**0.5}
-    tied = sizes.get("d_v") == features and sizes.get("d_model") == heads * features
-    return found if tied else {}
+def _meanings(sizes: Mapping[str, int]) -> dict[sympy.Expr, float]:
+    """What numbers in attributes may stand for, and their values; nothing where widths are not tied as in `TIES`."""
+    at = {size_symbol(name): size for name, size in sizes.items()}
+    if any(sizes.get(name) != sympy.sympify(one).subs(at) for name, one in TIES.items()):
+        return {}
+    meanings = (_H, _K, _H * _K, 3 * _H * _K, 1 / sympy.sqrt(_K), sympy.sqrt(_K))
+    return {one: float(one.subs(at)) for one in meanings}
 
 
 def _readings(module: Any, meanings: Mapping[sympy.Expr, float]) -> list[_Reading] | None:
@@ -114,10 +106,5 @@ def _value(meaning: sympy.Expr, at: Mapping[sympy.Symbol, Any]) -> Any:
     made: Any = 1
     for base, power in sorted(meaning.as_powers_dict().items(), key=str):
         one = int(base) if base.is_Integer else at[base]
-        if power == -1:
-            made = at[_H] // one  # only the number of query heads to a key head is a quotient
-        elif power.is_Integer:
-            made = made * one
-        else:
-            made = one ** float(power)
+        made = made * one if power.is_Integer else one ** float(power)
     return made

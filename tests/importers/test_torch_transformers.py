@@ -130,5 +130,7 @@ def test_module_is_proved_to_be_attention(name: str, layout: str, way: str) -> N
     module = (Whole(way) if name == "bert" else MODULES[name](way)).eval()
     found = prove_code(as_implementation(module, name))
     assert found.verdict is Verdict.PROVED, found.problem
-    assert found.symbolic == ("B", "T") and found.layout.startswith(f"{layout}: ")
+    assert found.layout.startswith(f"{layout}: ")
+    # T5's width is not heads times features here, and its code has heads and features in numbers then
+    assert found.symbolic == (("B", "T") if name == "t5" else ("B", "T", "d_k", "h"))
     assert not any(one.open for one in found.cases)
