@@ -178,7 +178,7 @@ def _settings(numbers: Mapping[str, int], found: Import) -> list[dict[str, int]]
     others = {name for name in found.sizes if name not in numbers}
     free = [dict.fromkeys(names, 1) for names in ones if not set(names) & (set(numbers) | others)]
     if tied:  # sizes that coincide: as many positions as heads, or as many keys as queries
-        each = [{"h": n, "G": 2, "R": n, "T": 2 * n + 1} for n in (3, 4, 5)]
+        each = [{"h": n, "G": 2, "R": n, "T": 2 * n + 1} for n in (3, 4, 5, 6, 7, 2)]
         drawn = [{str(s): at[str(s)] for size in tied.values() for s in size.free_symbols} for at in each]
         meeting = [{**at, **{name: int(size.subs(_symbols(at))) for name, size in tied.items()}} for at in drawn]
         return [{**at, **numbers} for at in meeting]

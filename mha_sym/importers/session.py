@@ -16,6 +16,7 @@ from fractions import Fraction
 from types import FrameType
 from typing import Any, NoReturn
 
+import numpy as np
 import sympy
 
 from mha_sym.importers.builder import Builder
@@ -116,10 +117,10 @@ def exact(value: Any) -> sympy.Expr | None:
     """A number of Python, NumPy or this module as SymPy has it; a float that is no short fraction stays a float."""
     if isinstance(value, Dim):
         return value.expr
+    if isinstance(value, np.generic | np.ndarray) and value.shape == ():
+        value = value.item()
     if isinstance(value, bool):
         return None
-    if hasattr(value, "item") and getattr(value, "shape", None) == ():
-        value = value.item()
     if isinstance(value, int):
         return sympy.Integer(value)
     if isinstance(value, Fraction):
