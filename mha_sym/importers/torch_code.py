@@ -25,11 +25,12 @@ from mha_sym.blame import guarded
 from mha_sym.errors import Problem
 from mha_sym.importers import torch_axes, torch_entries, torch_made, torch_sums  # they fill the table
 from mha_sym.importers.graph import Array, Graph, ImportProblem, Role
-from mha_sym.importers.torch_ops import lowered
+from mha_sym.importers.torch_ops import OPERATIONS, lowered
 from mha_sym.importers.torch_paths import Other, Paths
 from mha_sym.importers.torch_trace import Branch, Size, Sizes, Trace, blamed, output_names, trace
 
 TABLES = (torch_axes, torch_entries, torch_made, torch_sums)
+__all__ = ["OPERATIONS", "TABLES", "Case", "Code", "Imported", "Spec", "Tracer", "array_of", "from_code"]
 
 #: takes tensors by name, and a function that gives a size of ours as torch has it: a symbolic integer, or a number
 Code: TypeAlias = Callable[[Mapping[str, torch.Tensor], Callable[[Size], Any]], Any]

@@ -62,15 +62,18 @@ def markdown() -> str:
 
 
 def _frameworks() -> Iterator[str]:
-    """The tables of JAX and ONNX; what they are in a graph stands beside each name."""
+    """The tables of PyTorch, JAX and ONNX; what they are in a graph stands beside each name."""
     from mha_sym.importers.jax_module import PRIMITIVES  # frameworks are imported only for this page
     from mha_sym.importers.onnx_model import OPERATORS
+    from mha_sym.importers.torch_code import OPERATIONS
 
-    pages: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
-        ("JAX", "primitives of a jaxpr", PRIMITIVES), ("ONNX", "operators, opset 13 and later", OPERATORS),
-    )  # fmt: skip
-    for name, what, rows in pages:
-        test = f"`tests/importers/test_{name.lower()}.py`"
+    pages: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (
+        ("PyTorch", "operations of ATen, also with _ at the end, where they write", "torch_ops", OPERATIONS),
+        ("JAX", "primitives of a jaxpr", "jax", PRIMITIVES),
+        ("ONNX", "operators, opset 13 and later", "onnx", OPERATORS),
+    )
+    for name, what, tests, rows in pages:
+        test = f"`tests/importers/test_{tests}.py`"
         compared = f"Every row is compared with {name} in {test}, which fails if it meets a row nowhere."
         yield f"## {name}: {what}\n\n{compared}\n"
         yield _table(("operation", "in the graph"), ((f"`{one}`", rows[one].words) for one in sorted(rows)))
