@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from mha_sym.importers.graph import Ref
+from mha_sym.importers.graph import Broadcast, Constant, Map, Ref, Reshape
 from mha_sym.importers.jax_ops import MANY, Known, Lowering, Value, numpy_dtype, primitive
 from mha_sym.importers.sizes import nonnegative
 
@@ -165,6 +165,24 @@ def _iota(lo: Lowering, params: Params) -> Value:
     if shape[axis].is_Integer and shape[axis] <= MANY:
         known = _shaped(np.arange(int(shape[axis])).astype(object), row)
     return Value(lo.g.cast(made, numpy_dtype(params["dtype"])), _wide(known, shape))
+
+
+@primitive("cumsum", words="positions from 1 on, where ones are summed up")
+def _cumsum(lo: Lowering, params: Params, x: Value) -> Ref:
+    if params["reverse"] or not _all_ones(lo, x.ref):
+        lo.g.refuse("a running sum (cumsum) of anything but ones is not in the vocabulary")
+    shape, axis = lo.shape(x), params["axis"]
+    row = [s if n == axis else sympy.Integer(1) for n, s in enumerate(shape)]
+    made = lo.g.map("add", lo.g.iota(shape[axis]), lo.g.size(1))
+    return lo.g.cast(lo.g.broadcast(lo.g.reshape(made, row), shape), lo.g.dtype(x.ref))
+
+
+def _all_ones(lo: Lowering, ref: Ref) -> bool:
+    """Whether every entry is the number 1."""
+    node = lo.g.nodes[ref]
+    while isinstance(node.op, Broadcast | Reshape) or node.op == Map("float"):
+        node = lo.g.nodes[node.args[0]]
+    return isinstance(node.op, Constant) and bool((node.op.value == 1).all())
 
 
 @primitive("dynamic_slice", words="slice, where it begins at a known position")

@@ -373,6 +373,7 @@ ROWS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "turned": lambda x, y, m: lax.rev(x, (2,)) + jnp.flip(y, -1),
     "position": lambda x, y, m: x[..., 3] + y[..., -2] + x[:, 0, :1],
     "positions": lambda x, y, m: x[..., jnp.array([4, 0, 4])] + y[..., jnp.array([1, -1, 2])],
+    "positions from 1 on": lambda x, y, m: x * jnp.cumsum(jnp.ones(x.shape, int), 1) + jnp.cumsum(jnp.ones(6), 0),
     "positions in front": lambda x, y, m: lax.gather(
         x, jnp.array([[4], [1]]), lax.GatherDimensionNumbers((1, 2), (2,), (2,)), (*x.shape[:2], 1)
     ),
