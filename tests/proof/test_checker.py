@@ -92,6 +92,10 @@ def test_a_lemma_is_not_used_at_a_variable_read_in_a_smaller_axis() -> None:
         proved(sum_over(s, ONE), ONE, forged, [], context)
     with pytest.raises(Rejected):
         proved(ONE, ONE, [step("lemma", name="one", at=(Var("free", ONE_PLACE),))], [], context)
+    deep = Mul((ONE, sum_over(s, Add((ONE, ONE)))))
+    for path in ((0,), (1, 0, 0), (1, 0, 1)):
+        with pytest.raises(Rejected, match="a variable that is not in scope"):
+            proved(deep, deep, [step("lemma", path, name="one", at=(Var("s", ONE_PLACE),))], [], context)
 
 
 @pytest.mark.parametrize(

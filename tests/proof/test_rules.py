@@ -745,6 +745,7 @@ EVIDENCE: dict[str, Evidence] = {
 
 half = Fraction(1, 2)
 SQUARE = Domain("c", Mul((Size("h"), Size("h"))), (H, H))
+CUBE = Domain("c", Mul((Size("h"), Size("h"), Size("h"))), (H, H, H))
 
 #: more places where a rule applies, and what it makes of them
 MORE: tuple[tuple[str, Term, dict[str, Any], Term], ...] = (
@@ -782,6 +783,8 @@ MORE: tuple[tuple[str, Term, dict[str, Any], Term], ...] = (
      sum_over(Var("o", TWO), sum_over(Var("q", THREE), Entry("u", (Join(SIX, (Var("o", TWO), Var("q", THREE))), a))))),
     ("split_sum", sum_over(Var("e", SQUARE), Entry("w", (Part(Var("e", SQUARE), SQUARE, 1),))), {},
      sum_over(r, sum_over(Var("o", H), Entry("w", (Var("o", H),))))),
+    ("split_sum", sum_over(Var("e", CUBE), Entry("w", (Part(Var("e", CUBE), CUBE, 1),))), {},
+     sum_over(r, sum_over(Var("o", H), sum_over(Var("q", H), Entry("w", (Var("o", H),)))))),
     ("delta", sum_over(i, Cmp("eq", i, s)), {"position": 0}, ONE),
     ("delta", sum_over(i, Mul((Cmp("eq", i, s), xi))), {"position": 0}, x),
     ("delta", sum_over(a, Mul((Entry("f", (a,)), Cmp("eq", At(1), a)))), {"position": 1}, Entry("f", (At(1),))),
@@ -802,8 +805,8 @@ MORE: tuple[tuple[str, Term, dict[str, Any], Term], ...] = (
 
 DECIDED: tuple[tuple[Term, Term], ...] = (
     (Cmp("le", s, s), ONE), (Cmp("le", s, s, 2), ONE), (Cmp("eq", c, c), ONE), (Cmp("le", At(0), s), ONE),
-    (Cmp("le", At(2), At(1), 1), ONE), (Cmp("le", At(2), At(1)), ZERO), (Cmp("eq", At(2), At(1), 1), ONE),
-    (Cmp("eq", At(1), At(2)), ZERO), (Cmp("le", At(1), s, 1), ONE),
+    (Cmp("le", At(2), At(1), 1), ONE), (Cmp("le", At(1), At(3)), ONE), (Cmp("le", At(2), At(1)), ZERO),
+    (Cmp("eq", At(2), At(1), 1), ONE), (Cmp("eq", At(1), At(2)), ZERO), (Cmp("le", At(1), s, 1), ONE),
     (Cmp("eq", Inj(r, BLOCKS, 0), Inj(j, BLOCKS, 1)), ZERO),
     (Cmp("eq", Inj(r, BLOCKS, 0), Inj(At(0), BLOCKS, 0)), Cmp("eq", r, At(0))),
     (Cmp("eq", Perm("pi", True, r), Perm("pi", True, At(0))), Cmp("eq", r, At(0))),
