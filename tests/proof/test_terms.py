@@ -226,6 +226,27 @@ def test_fixed_positions_are_computed(places: list[int], axes: list[Domain]) -> 
     assert fixed_number(Join(SIX, (At(1), Var("b", THREE)))) is None
 
 
+def test_all_fixed_positions_of_small_axes() -> None:
+    """Written out: the first factor is the slowest; where a size is a symbol nothing is computed."""
+    whole = Domain("c", number(24), (TWO, THREE, Domain("e", number(4))))
+    mixed = Domain("c", Mul((number(2), Size("h"))), (TWO, H))
+    place_ = 0
+    for i in range(2):
+        for j in range(3):
+            for k in range(4):
+                parts = (At(i), At(j), At(k))
+                assert fixed_number(Join(whole, parts)) == place_
+                assert [part(At(place_), whole, n) for n in range(3)] == list(parts)
+                swapped = Domain("c", number(24), (whole.factors[2], THREE, TWO))
+                found = [part(Join(whole, parts), swapped, n) for n in range(3)]
+                assert found == [At(place_ // 6), At(place_ % 6 // 2), At(place_ % 2)]
+                place_ += 1
+    assert fixed_number(Join(mixed, (At(1), At(0)))) is None
+    assert fixed_number(Join(whole, (At(1), Var("b", THREE), At(0)))) is None
+    assert part(At(1), mixed, 0) == Part(At(1), mixed, 0)
+    assert part(Var("c", whole), whole, 0) == Part(Var("c", whole), whole, 0)
+
+
 # ---------------------------------------------------------------- equality
 
 
