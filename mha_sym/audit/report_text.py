@@ -43,7 +43,8 @@ def headline(report: Reported) -> str:
     draws, cases = len(report.compared), len({one.case for one in report.compared})
     if report.verdict == "agree":
         ways = f"{cases} ways of calling" if cases > 1 else "one way of calling"
-        return f"AGREES      {report.target}: within the bound in {draws} comparisons over {ways}"
+        some = f"{draws} comparison{'s' if draws > 1 else ''}"
+        return f"AGREES      {report.target}: within the bound in {some} over {ways}"
     if report.verdict == "error":
         return f"COULD NOT BE CHECKED   {report.target}"
     wrong = report.first_wrong
