@@ -484,5 +484,6 @@ def test_equal_opens_nesting_but_not_across_kinds() -> None:
     assert equal(Mul((Mul((x,)), y)), Mul((y, x)))
     assert not equal(Add((x, Mul((y, z)))), Add((x, y, z)))
     assert not equal(Add((x, x)), x)
+    assert equal(Mul((x,)), x) and equal(Add((Mul((x,)),)), x)
     assert flat_args(Add((x, Add((y, Mul((z,))))))) == (x, y, Mul((z,)))
     assert key(Var("x", H)) != key(At(0))
