@@ -9,7 +9,8 @@ from mha_sym.audit.faults import Fault, find_fault
 from tests.audit.mistakes import MISTAKES, Layer
 
 _MASKS = (
-    ("causal", "keep"), ("from_the_end", "keep"), ("keep", "keep"), ("padding", "key_keep"), ("additive", "mask"), ("masked", "mask"),
+    ("causal", "keep"), ("from_the_end", "keep"), ("keep", "keep"), ("padding", "key_keep"), ("additive", "mask"),
+    ("masked", "mask"),
 )  # fmt: skip
 _FROM_THE_END = ("causal_aligned_bottom_right", "causal_aligned_top_left", "causal_mask_not_declared_from_the_end")
 _BASE = {"B": 3, "T": 5, "S": 7, "d_model": 11, "h": 4, "d_k": 2, "d_v": 3}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import pytest
 import sympy
 
 from mha_sym.axes import axis
-from mha_sym.expr import Input
 from mha_sym.export.metamath import NotWritten, metamath_file
+from mha_sym.expr import Input
 from mha_sym.library import load, theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Report, Theorem
@@ -57,9 +58,7 @@ def test_names_do_not_clash() -> None:
     t = axis("t", "exp")
     names = ("$x", "x[", "R0", "V0", "P0", "sum", "'T1", "real", "x y", "ä", "ö", "law.pull.0", "|-", "=", "+")
     inputs = [Input(name, (t,)) for name in names]
-    claims = tuple(Claim(f"c{n}", one + other, other + one * 1) for n, (one, other) in enumerate(
-        zip(inputs, inputs[1:], strict=False)
-    ))  # fmt: skip
+    claims = tuple(Claim(f"c{n}", one + other, other + one * 1) for n, (one, other) in enumerate(pairwise(inputs)))
     made = metamath_file(prove(Theorem("$) names", "$( ä", "", claims), recheck=False))
     assert len(verify(made)) == len(claims)
 
