@@ -43,13 +43,14 @@ def heads_turned(*letters):
 
 
 def taken_from(**theirs):
-    """Projections that take each other's weights: ``q="k"`` gives the queries those of the keys."""
+    """Projections that take each other's weights, biases too: ``q="k"`` gives the queries those of the keys."""
 
-    def make(c):
+    def weights(c):
+        kept = {name: w for name, w in c.w.items() if name[-1] not in theirs}
         pairs = [(kind + mine, kind + other) for mine, other in theirs.items() for kind in ("w_", "b_")]
-        return {mine: c.w[other] for mine, other in pairs if other in c.w}
+        return kept | {mine: c.w[other] for mine, other in pairs if other in c.w}
 
-    return with_weights(make)
+    return weights
 
 
 def weight_faults() -> Iterator[Faulty]:
@@ -164,8 +165,4 @@ def group_faults() -> Iterator[Faulty]:
     yield fault("groups_split_features_first", "groups", split=only("kv", strided, "split"))
     yield fault("all_split_by_view", "groups", split=viewed)
     yield fault("groups_split_by_view", "groups", split=only("kv", viewed, "split"))
-    yield fault(
-        "groups_taken_in_turns_of_their_number", "groups",
-        share=only("kv", lambda c, one, letter: one[:, [r // c.g % c.g for r in range(c.h)]], "share"),
-    )  # fmt: skip
     yield fault("join_without_transpose", "groups", join=viewed_out, label="grouped heads joined by view")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # before Keras is loaded
 
@@ -16,6 +17,7 @@ import pytest
 from flax import nnx
 
 from mha_sym.audit import Implementation, check
+from mha_sym.blame import missing_extra
 from mha_sym.errors import TargetProblem
 
 jax.config.update("jax_disable_most_optimizations", True)  # what is compiled here runs once
@@ -77,10 +79,8 @@ RIGHT = {
         6, 20, qkv_features=24, num_kv_heads=2, use_bias=False, decode=False, rngs=nnx.Rngs(0)
     ),
     "linen": flax.linen.MultiHeadDotProductAttention(4),
-    "linen, without biases": flax.linen.MultiHeadDotProductAttention(4, qkv_features=12, use_bias=False),
     "linen, bound to its weights": bound(),
-    "equinox": equinox.nn.MultiheadAttention(3, 12, key=KEY),
-    "equinox, biases and widths": equinox.nn.MultiheadAttention(
+    "equinox": equinox.nn.MultiheadAttention(
         3, 14, qk_size=5, vo_size=4, use_query_bias=True, use_value_bias=True, use_output_bias=True, key=KEY
     ),
     "keras": keras.layers.MultiHeadAttention(3, 4),
@@ -90,22 +90,27 @@ RIGHT = {
 }  # fmt: skip
 
 
+@cache
+def report_of(name):
+    return check(RIGHT[name], draws=1)
+
+
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_fault_is_reported_of_what_libraries_ship(name):
-    report = check(RIGHT[name], draws=1)
+    report = report_of(name)
     assert report.ok and not report.faults, report.text()
 
 
 def test_the_layer_that_was_handed_over_stays_as_it_was():
     layer = RIGHT["nnx"]
     before = np.asarray(layer.query.kernel.get_value()).copy()
-    check(layer, draws=1)
+    report_of("nnx")
     after = layer.query.kernel.get_value()
     assert after.dtype == jnp.float32 and np.array_equal(before, after) and layer.dtype is None
 
 
 def test_every_way_of_calling_a_layer_is_tried():
-    cases = {one.case for one in check(RIGHT["keras"], draws=1).compared}
+    cases = {one.case for one in report_of("keras").compared}
     assert {"no mask", "causal (boolean)", "causal (flag)", "padding (boolean)", "no weights asked for"} <= cases
 
 
@@ -115,7 +120,13 @@ def test_what_is_wrong_in_jax_is_named():
 
 
 def test_a_layer_whose_dropout_is_noted():
-    assert "it has dropout 0.1; it was checked without" in check(RIGHT["keras, built"], draws=1).notes
+    assert "it has dropout 0.1; it was checked without" in report_of("keras, built").notes
+
+
+@pytest.mark.parametrize("library", ["jax", "flax", "equinox", "keras"])
+def test_a_library_that_is_not_there_is_named_with_its_extra(library):
+    missing = ModuleNotFoundError(f"No module named '{library}'", name=f"{library}.layers")
+    assert missing_extra(missing) == f"install mha_sym with the extra '{library}'"
 
 
 @pytest.mark.parametrize(
