@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import gcd, log2, prod
+from math import log2, prod
 
 import numpy as np
 import sympy
@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 
 LARGEST = 1 << 22  # entries of an array
 ONE_BY_ONE = 1 << 14  # entries that are worked on one by one
-_SMALL = prod(sympy.primerange(200))
+_SMALL = np.array(list(sympy.primerange(200)), np.int64)
 _LAST = np.iinfo(np.int64).max
 _ODD = np.int64(0x5851F42D4C957F2D)
 
@@ -107,9 +107,11 @@ def find_primes(rng: np.random.Generator, radicands: Iterable[int]) -> Pair:
     """
     step = spacing(radicands)
     while step < 1 << 24:
-        q = (int(rng.integers(1 << 29, (1 << 30) - step)) // step + 1) * step - 1
-        if gcd(q * (2 * q + 1), _SMALL) == 1 and sympy.isprime(q) and sympy.isprime(2 * q + 1):
-            return 2 * q + 1, q
+        drawn = (rng.integers(1 << 29, (1 << 30) - step, 256) // step + 1) * step - 1
+        divisible = (drawn[:, None] % _SMALL == 0) | ((2 * drawn[:, None] + 1) % _SMALL == 0)
+        for q in map(int, drawn[~divisible.any(axis=1)]):
+            if sympy.isprime(q) and sympy.isprime(2 * q + 1):
+                return 2 * q + 1, q
     raise Beyond("roots of large numbers")
 
 
