@@ -613,6 +613,7 @@ def over(*axes):
 
 for _name, _axes in {
     "softmax_over_queries": (2,), "softmax_over_heads": (1,), "softmax_over_batch": (0,),
+    "softmax_over_batch_and_queries": (0, 2), "softmax_over_batch_and_heads": (0, 1),
     "softmax_over_heads_and_keys": (1, 3), "softmax_over_queries_and_keys": (2, 3), "softmax_over_all": (1, 2, 3),
     "softmax_over_everything": (0, 1, 2, 3),
 }.items():  # fmt: skip

@@ -18,6 +18,7 @@ NOT_FOLLOWED = {
     "softmax_over_queries", "softmax_over_heads", "softmax_over_batch", "softmax_over_heads_and_keys",
     "causal_hides_diagonal_rows_zero", "mask_inverted_rows_zero",
     "softmax_over_queries_and_keys", "softmax_over_all", "softmax_over_everything",
+    "softmax_over_batch_and_queries", "softmax_over_batch_and_heads",
 }  # fmt: skip
 
 

@@ -72,6 +72,14 @@ FAULTS: tuple[Fault, ...] = (
         "A sample changes with its batch mates.",
     ),
     _wrong_axes(
+        "softmax_over_batch_and_queries", ("b", "t"), "The softmax runs over samples and queries together.",
+        "Weights of a key sum to one over all samples; a sample changes with its batch mates.",
+    ),
+    _wrong_axes(
+        "softmax_over_batch_and_heads", ("b", "h"), "The softmax runs over samples and heads, flattened to one axis.",
+        "The first axis of (B h, T, S) is taken, as some libraries do where none is named.",
+    ),
+    _wrong_axes(
         "softmax_over_heads_and_keys", ("h", "s"), "The softmax runs over heads and keys together.",
         "Rows sum to less than one; their sum over the heads is one.",
     ),
