@@ -1,7 +1,7 @@
 """From a TARGET on the command line, or an object, to an `Implementation`.
 
-Defines `load` (``file.py:object`` or ``module:object``) and `as_implementation`.  Loading a target imports it, and
-checking runs it: it is the user's code, and it is run as such.
+Defines `load` (``file.py:object`` or ``module:object``), `part_of` and `as_implementation`.  Loading a target imports
+it, and checking runs it: it is the user's code, and it is run as such.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def load(target: str) -> Any:
 
     Args:
         target: ``path/to/file.py:object`` or ``package.module:object``; the object may be dotted, ``Class.method``.
-            An ONNX file, ``path/to/file.onnx`` or ``path/to/file.onnx:scope``, is read and not run.
+            ``object@transformer.h.0.attn`` is that part of what the object is or makes.  An ONNX file,
+            ``path/to/file.onnx`` or ``path/to/file.onnx:scope``, is read and not run.
 
     Raises:
         TargetProblem: if it has another form, is not there, raises while it is imported, or has no such object.
@@ -44,7 +45,8 @@ def load(target: str) -> Any:
     """
     if is_onnx(target):
         return from_onnx(target)
-    place, colon, name = target.rpartition(":")
+    whole, _, inside = target.partition("@")
+    place, colon, name = whole.rpartition(":")
     if not colon or not place or not name:
         raise TargetProblem(f"target {target!r} names no object", expected=_FORM, hint=_suggestion(target))
     module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
@@ -54,7 +56,40 @@ def load(target: str) -> Any:
             public = ", ".join(one for one in vars(module) if not one.startswith("_"))
             raise TargetProblem(f"{place} has no {name!r}", expected=_FORM, got=public or "no public names")
         found = getattr(found, part)
+    return _inside(found, inside, whole) if inside else found
+
+
+def part_of(target: str, inside: str) -> str:
+    """The TARGET that is a part of another one, by the dotted path of a module inside it.
+
+    Example:
+        >>> part_of("model.py:net", "h.0.attn"), part_of("model.onnx", "h.0.attn")
+        ('model.py:net@h.0.attn', 'model.onnx:h.0.attn')
+    """
+    return f"{target}:{inside}" if is_onnx(target) else f"{target}@{inside}"
+
+
+def _inside(found: Any, path: str, target: str) -> Any:
+    """A part of an object, or of what it makes, by a dotted path; a number picks from a list of modules."""
+    if inspect.isclass(found) or inspect.isfunction(found):
+        if _required(found):
+            raise TargetProblem(f"{target} needs arguments to be made: {', '.join(_required(found))}")
+        found = guarded(found, f"{target} raised")
+    for part in path.split("."):
+        inner = found[int(part)] if part.isdigit() and isinstance(found, list | tuple) else getattr(found, part, None)
+        if inner is None:
+            raise TargetProblem(
+                f"{target} has no part {path!r}", where=part, got=f"in {type(found).__name__}: {_parts(found)}"
+            )
+        found = inner
     return found
+
+
+def _parts(found: Any) -> str:
+    """The names of an object's modules, or else of its attributes."""
+    modules = getattr(found, "named_children", None)
+    names = [name for name, _ in modules()] if modules is not None else [n for n in vars(found) if n[:1] != "_"]
+    return ", ".join(names[:12]) or "nothing"
 
 
 def _suggestion(target: str) -> str:

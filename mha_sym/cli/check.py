@@ -17,7 +17,8 @@ from mha_sym.cli.limit import timeout_option, within
 
 
 @click.command(short_help="Run an implementation, or a dump of one, against the proven form.")
-@click.argument("target", metavar="FILE.py:OBJECT|MODULE:OBJECT|DUMP")
+@click.argument("target", metavar="TARGET")
+@click.option("--at", metavar="PATH", help="The part of a model that is meant, such as transformer.h.0.attn.")
 @click.option("--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the target does not say.")
 @click.option("--kv-heads", type=click.IntRange(min=1), metavar="N", help="Number of key and value heads, if fewer.")
 @click.option("--layout", metavar="NAME", help="How a plain function stores its weights; 'combined' if omitted.")
@@ -34,11 +35,13 @@ from mha_sym.cli.limit import timeout_option, within
 @json_option
 @traceback_option
 def check(
-    target: str, as_json: bool, timeout: float | None, prove: bool, against: str | None, detail: bool, **options: Any
+    target: str, at: str | None, as_json: bool, timeout: float | None, prove: bool, against: str | None, detail: bool,
+    **options: Any,
 ) -> int:
-    """Check an implementation of multi-head attention.  This runs the code of TARGET.
+    """Check an implementation of multi-head attention.
 
-    A DUMP, a file .npz or .safetensors with x, the weights, y and any intermediates, is read and not run.
+    TARGET is FILE.py:OBJECT or MODULE:OBJECT, whose code is run: a function, a module, or what makes one.  A dump, a
+    file .npz or .safetensors with x, the weights, y and any intermediates, and a file .onnx are read and not run.
 
     Ends with 0 if it agrees, 1 if it disagrees, 2 if it could not be run; with --prove, 0 needs a proof as well.
     """
@@ -46,6 +49,7 @@ def check(
         return within(timeout, target)
     if against is not None and not prove:
         raise click.UsageError("--against says what to prove it equal to; give --prove as well")
+    target = _part(target, at)
     with contextlib.redirect_stdout(sys.stderr):  # what the target itself prints is not the report
         report = _checked(target, options)
     if report.problem is not None and not report.compared and not as_json:
@@ -58,6 +62,13 @@ def check(
     else:
         write("\n\n".join([report.text(detail), *([] if proof is None else [proof.text()])]))
     return int(report.exit_code) or int(proof is not None and proof.exit_code)
+
+
+def _part(target: str, at: str | None) -> str:
+    """The target, or the part of it that is meant."""
+    from mha_sym.audit.target import part_of
+
+    return target if at is None else part_of(target, at)
 
 
 def _proof(target: str, against: str | None, options: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mha_sym.audit import Implementation, check_target
-from mha_sym.audit.target import as_implementation, load
+from mha_sym.audit.target import as_implementation, load, part_of
 from mha_sym.errors import TargetProblem
 
 GOOD = """
@@ -177,3 +177,17 @@ def test_a_class_whose_arguments_all_have_defaults_is_made_whatever_they_are_cal
 
     with pytest.raises(TargetProblem, match=r"class .*Needs needs arguments to be made: width"):
         as_implementation(Needs)
+
+
+def test_a_part_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import torch\n\n\nclass Block(torch.nn.Module):\n    def __init__(self, heads=4):\n"
+        "        super().__init__()\n        self.attn = torch.nn.MultiheadAttention(24, heads, batch_first=True)\n\n\n"
+        "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.h = torch.nn.ModuleList([Block(), Block(6)])\n\n\nnet = Net()\nparts = {'h': 1}\n"
+    )
+    place = f"{tmp_path / 'model.py'}"
+    for one in ("net", "Net"):
+        assert load(part_of(f"{place}:{one}", "h.1.attn")).num_heads == 6
+    with pytest.raises(TargetProblem, match=r"has no part 'h\.1\.mlp'[^~]*in Block: attn"):
+        load(f"{place}:net@h.1.mlp")
