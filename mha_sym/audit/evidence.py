@@ -72,7 +72,8 @@ class Evidence:
     @property
     def noise(self) -> float:
         """What a change of the output must exceed to be seen: the bound, or less where that would admit anything."""
-        return min(self.bounds["y"].value, _USUAL * self.rounding * largest([self.found["y"]]))
+        seen = [side["y"] for side in (self.found, self.shown) if "y" in side]
+        return min(self.bounds["y"].value, _USUAL * self.rounding * largest(seen))
 
     @property
     def ties(self) -> dict[str, str | tuple[str, str]]:

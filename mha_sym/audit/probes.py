@@ -218,7 +218,7 @@ def same_everywhere(on: Evidence) -> Probe | None:
         return None
     y = on.shown["y"]
     spread = float(np.abs(y - y[:, :1]).max())
-    if spread > on.noise:
+    if spread > on.setting.sizes["S"] * on.noise:  # each position sums other roundings of S weights
         return None
     return Probe(
         "spread of the output over positions", False,

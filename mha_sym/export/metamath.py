@@ -60,7 +60,7 @@ def metamath_file(report: Report) -> str:
         >>> x = Input("x", (axis("T"),))
         >>> text = metamath_file(prove(Theorem("twice", "", "", (Claim("double", x + x, x * 2),)), recheck=False))
         >>> print(text[text.index("goal.double"):].split("$=")[0])
-        goal.double $p |- ( x[ 'T1 ] + x[ 'T1 ] ) = ( x[ 'T1 ] * 2 )
+        goal.double $p |- ( x[ 'T ] + x[ 'T ] ) = ( x[ 'T ] * 2 )
     """
     if report.verdict is not Verdict.PROVED:
         raise NotWritten("only proved theorems are written", where=report.theorem.name, got=report.verdict.value)

@@ -18,7 +18,7 @@ from mha_sym.arrays import size_value
 from mha_sym.errors import NotExact, NoValue
 from mha_sym.evaluate import evaluate_all
 from mha_sym.exact import Elements, Rationals
-from mha_sym.expr import Expr, Input, Permute, Scalar, Transpose, inputs, walk
+from mha_sym.expr import Expr, Input, Permute, Scalar, Select, Transpose, inputs, walk
 from mha_sym.proof.balls import Balls, surely_different
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
@@ -88,6 +88,16 @@ def size_names(exprs: Iterable[Expr]) -> tuple[str, ...]:
     return tuple(sorted(s.name for s in symbols))
 
 
+def _least(exprs: Iterable[Expr]) -> dict[str, int]:
+    """How small a size may be, for those of axes in which a position is named."""
+    found: dict[str, int] = {}
+    for node in (node for expr in exprs for node in walk(expr)):
+        if isinstance(node, Select) and isinstance(node.at, int) and node.axis_.size.is_Symbol:
+            name = node.axis_.size.name
+            found[name] = max(found.get(name, 1), node.at + 1)
+    return found
+
+
 def _used(exprs: Sequence[Expr]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the inputs and of the size symbols in some expressions."""
     return tuple(dict.fromkeys(one.name for expr in exprs for one in inputs(expr))), size_names(exprs)
@@ -111,6 +121,8 @@ class _Search:
             n.perm.name: n.perm.axis for expr in every for n in walk(expr) if isinstance(n, Permute)
         }
 
+        self.least = _least(every)
+
     def first_sizes(self, draw: int) -> dict[str, int]:
         """Sizes to begin with: those of `FIRST`, then unused small ones; larger at each new draw."""
         first = FIRST if draw < 2 else FIRST | {"B": 1}  # at first B is d_k, and they may be taken for each other
@@ -119,6 +131,7 @@ class _Search:
         more = {name: size + (draw if draw > 1 else 0) for name, size in sizes.items()}
         if draw == ONE_TOKEN:
             more |= {name: 1 for name in ("T", "S") if name in more}
+        more = {name: max(size, self.least.get(name, 1)) for name, size in more.items()}
         return more | {name: size for name, size in self.fixed.items() if name in more}
 
     def draw(self, sizes: Mapping[str, int], seed: int, small: bool = False) -> Trial | None:
@@ -181,7 +194,7 @@ class _Search:
         for name in sorted(self.names, key=lambda n: -trial.sizes[n]):
             if name in self.fixed:
                 continue
-            for size in (n for n in (1, 2, 3) if n < trial.sizes[name]):
+            for size in (n for n in (1, 2, 3) if self.least.get(name, 1) <= n < trial.sizes[name]):
                 smaller = self._redraw(trial, {**trial.sizes, name: size})
                 if smaller is not None:
                     trial = smaller

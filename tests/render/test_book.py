@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -165,10 +164,14 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_file_that_gets_too_long_leaves_nothing(line: tuple[str, ...], tmp_path: Path) -> None:
     """In a process that may write no more than a kibibyte, with no part of the program replaced."""
     target = tmp_path / "page"
+    short = (
+        "import resource, runpy\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))\n"
+        "runpy.run_module('mha_sym', run_name='__main__')"
+    )
     ended = subprocess.run(
-        [sys.executable, "-m", "mha_sym", "derive", "split_transpose_join_is_identity", *line, "-o", str(target)],
-        cwd=Path(__file__).parents[2], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)),
-        capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-B", "-c", short, "derive", "split_transpose_join_is_identity", *line, "-o", str(target)],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (Exit.UNUSABLE, f"mha-sym: {target} cannot be written: File too large\n")
     assert list(tmp_path.iterdir()) == []
