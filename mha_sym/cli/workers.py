@@ -7,6 +7,7 @@ from being tried.
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -145,6 +146,7 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
 def _start() -> None:
     """A worker dies of Ctrl-C without a traceback, since the main process says the one line; and with that process."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # it would look through everything after each theorem; a worker ends before that fills memory
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mha_sym.proof.checker import Certificate, Goal, Rejected, check
+from mha_sym.proof.collector import collector_off
 from mha_sym.proof.field import FieldResult, confirm
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
@@ -245,8 +246,9 @@ def prove(theorem: Theorem, recheck: bool = True) -> Report:
     """
     start = time.process_time()
     prover = Prover(theorem, recheck)
-    claims = tuple(prover.claim(claim) for claim in theorem.claims)
-    controls = tuple(_control(theorem, control) for control in theorem.controls)
+    with collector_off():
+        claims = tuple(prover.claim(claim) for claim in theorem.claims)
+        controls = tuple(_control(theorem, control) for control in theorem.controls)
     return Report(theorem, claims, controls, time.process_time() - start)
 
 

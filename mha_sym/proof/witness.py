@@ -9,11 +9,9 @@ taken.  It proves nothing for all sizes.
 
 from __future__ import annotations
 
-import gc
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +24,7 @@ from mha_sym.backends import Array
 from mha_sym.errors import DataProblem
 from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import Concat, Expr, Input, Map, Permute, Scalar, Select, Stack, Total, walk
+from mha_sym.proof.collector import collector_off
 from mha_sym.proof.deferred import Graph, Node, compare
 from mha_sym.proof.exp_rational import Beyond, ExpRational
 from mha_sym.proof.theorem import Claim, Theorem
@@ -46,7 +45,7 @@ class _Plan:
 #: the first two are used; the third, small and with one query, if one of them is beyond reach
 PLANS = (
     _Plan(1, ("B", "d_model", "h", "d_k", "S", "d_v", "T"), entries=2),
-    _Plan(2, ("h", "B", "T", "d_model", "d_k", "S", "d_v"), entries=2),
+    _Plan(2, ("h", "B", "T", "d_model", "d_k", "S", "d_v"), entries=1),
     _Plan(1, ("T", "h", "d_model", "B", "d_k", "S", "d_v"), entries=2),
 )
 #: how densely, until the assumptions hold
@@ -132,7 +131,7 @@ class Witness:
     def recheck(self, claim: Claim) -> WitnessResult:
         """What is found of one of the claims; it is written out alone if all of them together are beyond reach."""
         group = self._groups[_unplanned(claim)]
-        with _collector_off():
+        with collector_off():
             result = _recheck(group, claim, int(self.budget * SPEED))
         if result.agrees is None and len(group.facts.claims) > 1:
             return recheck(self.theorem, claim, seed=self.seed, budget=self.budget)
@@ -198,18 +197,6 @@ def _grouped(claims: Iterable[Claim]) -> dict[frozenset[str], tuple[Claim, ...]]
     for claim in claims:
         groups[_unplanned(claim)] = (*groups.get(_unplanned(claim), ()), claim)
     return groups
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Without passes of the garbage collector: nodes are made by the ten thousand, and none becomes garbage."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _shown(numbers: Mapping[str, int]) -> str:
