@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -331,7 +331,26 @@ def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
     impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
     inverse = {theirs: ours for ours, theirs in impl.stored.items()}
     have = impl.how_stored.biases(inverse.get(word, word) for word in impl.arguments)
-    return replace(impl, bias=have) if have and not impl.bias else impl
+    alone = () if "takes" in described else tuple(left_alone(call, _parameters(call, tuple(inverse))))
+    return replace(impl, bias=have if have and not impl.bias else impl.bias, notes=(*impl.notes, *alone))
+
+
+def left_alone(call: Callable[..., Any], given: Collection[str]) -> Iterator[str]:
+    """A note on the parameters of a function that have defaults and are never given, so that nothing is said of them.
+
+    Example:
+        >>> list(left_alone(lambda x, hide=None: x, ("x",)))
+        ['nothing is said of hide: no name that is known, so its default was left; describe it to have it checked']
+    """
+    every = inspect.signature(call).parameters.values()
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    left = (one for one in every if one.default is not one.empty and one.kind not in kinds)
+    names = [one.name for one in left if one.name not in given]
+    if names:
+        yield (
+            f"nothing is said of {', '.join(names)}: no name that is known, so its default was left; describe it to "
+            "have it checked"
+        )
 
 
 def _usual_layout(call: Callable[..., Any], described: Mapping[str, Any]) -> str:

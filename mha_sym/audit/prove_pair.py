@@ -46,7 +46,9 @@ def prove_target(
 def prove_equal(one: Implementation, other: Implementation, causal: bool | None = None) -> CodeProof:
     """Try to prove that two implementations compute the same, for every way of calling that both have.
 
-    They are compared with each other if their weights are stored alike, and otherwise each with the specification.
+    They are compared with each other, on the same arrays, if their weights are stored alike or their parameters have
+    the same names and shapes; otherwise each with the specification, and what is proved is equality once the weights
+    are brought from one layout into the other, which the proof says.
 
     Example:
         >>> import numpy as np
@@ -58,7 +60,9 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
         >>> prove_equal(*pair).verdict.value
         'proved'
     """
-    if one.how_stored.rows != other.how_stored.rows or one.biases != other.biases:
+    if _same_parameters(one, other):
+        other = replace(other, layout=one.layout, names=one.names)
+    elif one.how_stored.rows != other.how_stored.rows or one.biases != other.biases:
         return _both(prove_code(one, causal), prove_code(other, causal), one, other)
     masks = {masks_of(case) for case in cases_of(other, causal)}
     cases = [case for case in distinct(cases_of(one, causal)) if masks_of(case) in masks]
@@ -66,6 +70,17 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
         raise TargetProblem(f"{one.title} and {other.title} are called in no way alike", where=one.title)
     work = _Pair(one, {}, other=other)
     return replace(work.all(cases), against=other.title)
+
+
+def _same_parameters(one: Implementation, other: Implementation) -> bool:
+    """Whether the parameters of one can be handed to the other as they are, whatever each is found to mean by them."""
+    shapes = [
+        {name: tuple(value.shape) for name, value in side.module.named_parameters()}
+        for side in (one, other) if side.module is not None
+    ]  # fmt: skip
+    if len(shapes) < 2 or shapes[0] != shapes[1]:
+        return False
+    return all(set(shapes[0]) <= set(side.stored.values()) for side in (one, other))
 
 
 def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Implementation) -> CodeProof:
@@ -76,7 +91,8 @@ def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Impleme
     seconds = {name: left.seconds[name] + right.seconds[name] for name in left.seconds}
     made = replace(
         left, cases=(*left.cases, *right.cases), seconds=seconds, problem=left.problem or right.problem,
-        notes=(*left.notes, f"their weights are stored differently: {words}"), against=other.title,
+        notes=(*left.notes, f"their weights are stored differently: {words}"),
+        against=f"{other.title}, once its weights are brought from {one.how_stored.name} to {other.how_stored.name},",
     )  # fmt: skip
     if alike and Verdict.PROVED in found and Verdict.UNDECIDED not in found:
         return made

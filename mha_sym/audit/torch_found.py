@@ -18,7 +18,7 @@ import numpy as np
 from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.audit.dump_file import Stored
 from mha_sym.audit.dump_settings import DumpSettings
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import Implementation, left_alone
 from mha_sym.audit.readings import Reading, Seen, fits, matching, read, without_equals
 from mha_sym.audit.torch_modules import copied, from_torch, parameters_of, undescribed
 from mha_sym.blame import guarded, import_torch
@@ -68,7 +68,8 @@ def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> I
     for names in _namings(probe.shapes):
         readings = probe.readings(names)
         if readings:
-            return probe.implementation(names, readings)
+            made, one = probe.implementation(names, readings), readings[0].layout
+            return replace(made, notes=(*made.notes, f"its weights were found to be stored as {one.name}: {one.words}"))
     return probe.supposed(refusal)
 
 
@@ -197,7 +198,8 @@ class _Probe:
         weights = [name for name, shape in self.shapes.items() if len(shape) > 1]
         letters = sorted(_letter(name) or "" for name in weights)
         layout = {("k", "o", "q", "v"): "linear", ("o", "qkv"): "packed_linear"}.get(tuple(letters))
-        names = next(_namings(self.shapes), None)
+        meant = {f"w_{letter}" for letter in letters}  # not the names of a layout that was tried in vain
+        names = next((one for one in _namings(self.shapes) if meant <= set(one)), None)
         if layout is None or names is None:
             raise refusal
         made = self.implementation(names, [Reading(LAYOUTS[layout])])
@@ -217,8 +219,18 @@ class _Probe:
             scale=None if one.scale == "1/sqrt(d_k)" else _exact(one.scale), causal=bool(one.causal),
             batch_first=one.batch_first, dtype=self.dtype, name=self.name,
             said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), how),
-            notes=tuple(n for n in (matched, f"these would do as well: {others}" if others else "") if n),
+            notes=tuple(n for n in (
+                matched, f"these would do as well: {others}" if others else "", *self._taken_for_granted(one),
+            ) if n),
         )  # fmt: skip
+
+    def _taken_for_granted(self, one: Reading) -> Iterator[str]:
+        """What was found and not declared, and may not be what is meant; and arguments that are never given."""
+        if one.scale != "1/sqrt(d_k)":
+            yield f"the scale was found to be {one.scale}, where 1/sqrt(d_k) is usual: is that meant?"
+        if one.causal:
+            yield "it was found to be causal by itself: is that meant?"
+        yield from left_alone(self.module.forward, ("x",))
 
 
 def _exact(scale: str) -> Any:

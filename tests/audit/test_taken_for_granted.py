@@ -1,0 +1,113 @@
+"""What a description did not say: what was found or left alone is told, and nothing is taken for right by fitting it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mha_sym.audit import check
+from mha_sym.audit.prove_pair import prove_equal
+from mha_sym.audit.target import as_implementation
+
+WIDTH, HEADS = 12, 3
+
+
+class Separate(torch.nn.Module):
+    """Attention with the names that people use; what is wrong with it is overridden below."""
+
+    scale = (WIDTH // HEADS) ** -0.5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_heads = HEADS
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            setattr(self, name, torch.nn.Linear(WIDTH, WIDTH, bias=False))
+
+    def projected(self, x):
+        return [getattr(self, f"{letter}_proj")(x) for letter in "qkv"]
+
+    def out(self, z):
+        return self.o_proj(z)
+
+    def weights(self, scores):
+        return scores.softmax(-1)
+
+    def forward(self, x, key_padding_mask=None):
+        b, t, _ = x.shape
+        q, k, v = (one.view(b, t, HEADS, -1).transpose(1, 2) for one in self.projected(x))
+        scores = q @ k.transpose(-1, -2) * self.scale
+        if key_padding_mask is not None:
+            scores = scores.masked_fill(~key_padding_mask[:, None, None, :], -1e9)
+        return self.out((self.weights(scores) @ v).transpose(1, 2).reshape(b, t, -1))
+
+
+class Unscaled(Separate):
+    scale = 1.0
+
+
+class OutTransposed(Separate):
+    def out(self, z):
+        return z @ self.o_proj.weight
+
+
+class Swapped(Separate):
+    def projected(self, x):
+        q, k, v = super().projected(x)
+        return [k, q, v]
+
+
+class OverQueries(Separate):
+    def weights(self, scores):
+        return scores.softmax(-2)
+
+
+def noted(module: torch.nn.Module) -> str:
+    return "\n".join(as_implementation(module).notes)
+
+
+def test_what_was_found_out_is_told() -> None:
+    assert "stored as" in noted(Separate()) and "scale" not in noted(Separate())
+    assert "the scale was found to be none, where 1/sqrt(d_k) is usual" in noted(Unscaled())
+    assert "W_O transposed" in noted(OutTransposed())
+
+
+def test_arguments_that_are_never_given_are_told() -> None:
+    assert "nothing is said of key_padding_mask" in noted(Separate())
+
+    def attention(x, w_q, w_k, w_v, w_o, heads, hide=None, causal=False):
+        q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        scores = np.where(np.tri(x.shape[1], dtype=bool), scores, -np.inf) if causal else scores
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        z = weights / weights.sum(-1, keepdims=True) @ v
+        return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+    report = check(attention)
+    assert report.ok and any("nothing is said of hide:" in note for note in report.notes), report.notes
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"), [(Swapped, "weights_in_order_kqv"), (OverQueries, "softmax_over_queries")]
+)
+def test_wrong_code_with_usual_names_is_audited_under_what_they_say(wrong: type, fault: str) -> None:
+    report = check(wrong())
+    assert not report.ok and fault in [one.name for one in report.faults]
+
+
+@pytest.mark.parametrize("other", [OutTransposed, Swapped, Unscaled])
+def test_modules_of_the_same_parameters_are_compared_on_the_same_values(other: type) -> None:
+    torch.manual_seed(0)
+    one, two = Separate().double(), other().double()
+    two.load_state_dict(one.state_dict())
+    x = torch.randn(2, 5, WIDTH, dtype=torch.float64)
+    assert not torch.allclose(one(x), two(x))
+    assert prove_equal(as_implementation(two), as_implementation(one)).verdict.value == "refuted"
+
+
+def test_modules_of_the_same_parameters_that_are_equal_are_proved_so() -> None:
+    class Again(Separate):
+        def projected(self, x):
+            return [x @ getattr(self, f"{letter}_proj").weight.T for letter in "qkv"]
+
+    assert prove_equal(as_implementation(Again()), as_implementation(Separate())).verdict.value == "proved"
