@@ -77,7 +77,11 @@ class Implementation:
         kv_heads: the number of key and value heads, where a layout has fewer of them.
         layout: how its weights are stored: a name of `mha_sym.attention.layouts.LAYOUTS`, or a `Layout`.
         takes: the arguments of ``call`` in order: words of `TAKES`, and stored weights by their name in the layout.
-            If omitted, the names of its parameters.
+            If omitted, the names of its parameters.  Words are inputs ``x (b,t,m)``, or ``x_q (b,t,m)``,
+            ``x_k (b,s,m)``, ``x_v (b,s,m)``; ``heads``, ``kv_heads``; masks: ``mask (t,s)`` is added to the scores,
+            ``keep (t,s)`` is True where a query may attend, ``drop (t,s)`` where it may not, ``key_keep (b,s)`` and
+            ``key_drop (b,s)`` the same of padding; ``causal`` and ``need_weights`` are bools, ``head_mask (h)`` gates;
+            ``weights`` is a dict of all of them.
         returns: what ``call`` returns: words of `STAGES`, one for an array, more for a tuple.  A dict with these
             words as keys is always understood.
         weights: the weights it has of its own, by stored name; if omitted, weights are drawn and handed over.

@@ -1,4 +1,4 @@
-"""What a description did not say: what was found or left alone is told, and nothing is taken for right by fitting it."""
+"""What a description did not say: what was found or left alone is told, and wrong code is not fitted to be right."""
 
 from __future__ import annotations
 
