@@ -39,6 +39,13 @@ SLOW = (
     "importers/test_torch_proved.py", "importers/test_torch_transformers.py", "importers/test_torch_export.py",
     "test_interrupts.py", "fuzz/test_fuzz.py", "soundness/test_completeness.py", "soundness/test_trust.py",
     "soundness/test_forged.py",
+    "importers/test_torch.py", "importers/test_torch_ops.py", "importers/test_jax.py", "importers/test_jax_modules.py",
+    "importers/test_jax_proofs.py", "importers/test_onnx_proofs.py", "importers/test_prove_numpy.py",
+    "importers/test_prove_cli.py", "audit/test_check_torch.py", "audit/test_undeclared.py", "audit/test_dropout.py",
+    "audit/test_report.py", "audit/test_torch_widths.py", "audit/test_taken_for_granted.py", "audit/test_steps.py",
+    "audit/test_precision.py", "ask/test_questions.py", "render/test_book.py", "render/test_typst.py",
+    "render/test_comparison.py", "render/test_ways.py", "render/test_forms.py", "proof/test_field.py",
+    "proof/test_witness.py", "proof/test_broken_rules.py", "export/test_metamath.py",
 )  # fmt: skip
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
