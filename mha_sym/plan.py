@@ -1,11 +1,11 @@
 """What is known of expressions before any array is touched: which values there are and which may be overwritten.
 
-Defines `Plan` and `plan_of`.  Reads the expressions only.
+Defines `Plan`, `plan_of` and `least_sizes`.  Reads the expressions only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ import sympy
 
 from mha_sym.arrays import all_inputs
 from mha_sym.axes import Index
-from mha_sym.expr import Concat, Expr, Input, Scalar, Stack, Total
+from mha_sym.expr import Concat, Expr, Input, Scalar, Select, Stack, Total, walk
 from mha_sym.graph import Vertex, graph
 
 
@@ -65,6 +65,23 @@ def plan_of(roots: Sequence[Expr]) -> Plan:
         (frozenset({'T'}), 3, [1, 2])
     """
     return _planned(_Roots(roots))
+
+
+def least_sizes(exprs: Iterable[Expr]) -> dict[str, int]:
+    """How small a size may be, by the name of its symbol, where a position of its axis is named.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> t = axis("t", "T")
+        >>> least_sizes([Select(Input("x", (t,)), t, 2)])
+        {'T': 3}
+    """
+    found: dict[str, int] = {}
+    for node in (node for expr in exprs for node in walk(expr)):
+        if isinstance(node, Select) and isinstance(node.at, int) and node.axis_.size.is_Symbol:
+            name = node.axis_.size.name
+            found[name] = max(found.get(name, 1), node.at + 1)
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -25,7 +25,7 @@ from mha_sym.audit.precision import Array
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import inputs
-from mha_sym.proof.refute import size_names
+from mha_sym.plan import plan_of
 
 _MASKS = ("mask", "keep")
 _NOT_WEIGHTS = ("x", "x_q", "x_k", "x_v", *_MASKS, *STAGES)
@@ -113,7 +113,7 @@ class _Layer:
         wanted = {"q": stages.q, "k": stages.k, "v": stages.v, "w_o": dump.spec.weights.w_o}
         own = {name for one in wanted.values() for name in (node.name for node in inputs(one))}
         arrays = {name: value for name, value in dump.setting.arrays.items() if name in own}
-        known = {name: n for name, n in dump.setting.sizes.items() if name in size_names(wanted.values())}
+        known = {name: n for name, n in dump.setting.sizes.items() if name in plan_of(tuple(wanted.values())).sizes}
         found = evaluate_all(wanted, arrays, sizes=known)
         b_o = dump.spec.weights.b_o
         bias = np.zeros(()) if b_o is None else np.asarray(dump.setting.arrays[inputs(b_o)[0].name])

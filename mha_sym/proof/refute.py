@@ -6,19 +6,19 @@ rationals or disjoint real balls confirm it.  Finding none says nothing.  Define
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import sympy
 
 from mha_sym.arrays import size_value
 from mha_sym.errors import NotExact, NoValue
 from mha_sym.evaluate import evaluate_all
 from mha_sym.exact import Elements, Rationals
-from mha_sym.expr import Expr, Input, Permute, Scalar, Select, Transpose, inputs, walk
+from mha_sym.expr import Expr, Input, Permute, Transpose, inputs, walk
+from mha_sym.plan import least_sizes, plan_of
 from mha_sym.proof.balls import Balls, surely_different
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
@@ -70,37 +70,9 @@ def refute(
     return None
 
 
-def size_names(exprs: Iterable[Expr]) -> tuple[str, ...]:
-    """The size symbols that occur in some expressions, sorted.
-
-    Example:
-        >>> from mha_sym.axes import axis
-        >>> size_names([Input("x", (axis("t", "T"),))])
-        ('T',)
-    """
-    symbols: set[sympy.Symbol] = set()
-    for expr in exprs:
-        for node in walk(expr):
-            for axis in node.axes:
-                symbols |= axis.size.free_symbols
-            if isinstance(node, Scalar):
-                symbols |= node.value.free_symbols
-    return tuple(sorted(s.name for s in symbols))
-
-
-def _least(exprs: Iterable[Expr]) -> dict[str, int]:
-    """How small a size may be, for those of axes in which a position is named."""
-    found: dict[str, int] = {}
-    for node in (node for expr in exprs for node in walk(expr)):
-        if isinstance(node, Select) and isinstance(node.at, int) and node.axis_.size.is_Symbol:
-            name = node.axis_.size.name
-            found[name] = max(found.get(name, 1), node.at + 1)
-    return found
-
-
 def _used(exprs: Sequence[Expr]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the inputs and of the size symbols in some expressions."""
-    return tuple(dict.fromkeys(one.name for expr in exprs for one in inputs(expr))), size_names(exprs)
+    return tuple(dict.fromkeys(one.name for expr in exprs for one in inputs(expr))), tuple(sorted(plan_of(exprs).sizes))
 
 
 class _Search:
@@ -114,14 +86,13 @@ class _Search:
         self.fixed = fixed
         self.used = _used(self.sides)
         every = (*self.sides, *positive)
-        self.names = size_names(every)
+        self.names = tuple(sorted(plan_of(every).sizes))
         found = {one.name: one for expr in every for one in inputs(expr)}
         self.inputs: tuple[Input, ...] = tuple(found.values())
         self.permutations = {
             n.perm.name: n.perm.axis for expr in every for n in walk(expr) if isinstance(n, Permute)
         }
-
-        self.least = _least(every)
+        self.least = least_sizes(every)
 
     def first_sizes(self, draw: int) -> dict[str, int]:
         """Sizes to begin with: those of `FIRST`, then unused small ones; larger at each new draw."""

@@ -23,7 +23,8 @@ from mha_sym.axes import Axis, Permutation
 from mha_sym.backends import Array
 from mha_sym.errors import DataProblem
 from mha_sym.evaluate import evaluate_all
-from mha_sym.expr import Concat, Expr, Input, Map, Permute, Scalar, Select, Stack, Total, walk
+from mha_sym.expr import Concat, Expr, Input, Map, Permute, Stack, Total, walk
+from mha_sym.plan import least_sizes, plan_of
 from mha_sym.proof.collector import collector_off
 from mha_sym.proof.deferred import Graph, Node, compare
 from mha_sym.proof.exp_rational import Beyond, ExpRational
@@ -139,7 +140,7 @@ class Witness:
 
 
 def _recheck(group: _Group, claim: Claim, work: int) -> WitnessResult:
-    own = _size_names((claim.left, claim.right))
+    own = plan_of((claim.left, claim.right)).sizes
     enough = 2 if group.facts.least else 1  # where all sizes are fixed there is one case
     tally, done, reasons = _Tally(), list[dict[str, int]](), list[str]()
     for plan in PLANS:
@@ -188,7 +189,7 @@ class _Group:
 
 def _unplanned(claim: Claim) -> frozenset[str]:
     """Sizes of a claim that no plan keeps small."""
-    return frozenset(_size_names((claim.left, claim.right)) - set(PLANS[0].order))
+    return plan_of((claim.left, claim.right)).sizes.difference(PLANS[0].order)
 
 
 def _grouped(claims: Iterable[Claim]) -> dict[frozenset[str], tuple[Claim, ...]]:
@@ -230,12 +231,10 @@ class _Facts:
         assumed = tuple(p for p in positive if set(all_inputs([p])) & set(all_inputs(sides)))
         nodes = [node for expr in (*sides, *assumed) for node in walk(expr)]
         axes = frozenset(axis.size for node in nodes for axis in _axes(node))
-        least = dict.fromkeys(_size_names((*sides, *assumed)), 1)
+        least = dict.fromkeys(plan_of((*sides, *assumed)).sizes, 1) | least_sizes((*sides, *assumed))
         for node in nodes:
-            if isinstance(node, Permute):  # on two positions a permutation is its own inverse
-                _at_least(least, node.perm.axis, 3)
-            if isinstance(node, Select) and isinstance(node.at, int):
-                _at_least(least, node.axis_, node.at + 1)
+            if isinstance(node, Permute) and node.perm.axis.size.is_Symbol:  # on two it is its own inverse
+                least[node.perm.axis.size.name] = max(least[node.perm.axis.size.name], 3)
         return cls(
             claims, all_inputs((*sides, *assumed)), {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)},
             frozenset(n.op.removeprefix("fn:") for n in nodes if isinstance(n, Map) and n.op.startswith("fn:")),
@@ -259,21 +258,6 @@ def _axes(node: Expr) -> Iterator[Axis]:
     yield from node.axes
     if isinstance(node, Stack | Concat | Total):
         yield node.index.axis
-
-
-def _size_names(exprs: Iterable[Expr]) -> set[str]:
-    """The size symbols of some expressions, by name."""
-    found: set[sympy.Symbol] = set()
-    for node in (node for expr in exprs for node in walk(expr)):
-        found.update(*(axis.size.free_symbols for axis in _axes(node)))
-        if isinstance(node, Scalar):
-            found |= node.value.free_symbols
-    return {symbol.name for symbol in found}
-
-
-def _at_least(least: dict[str, int], axis: Axis, number: int) -> None:
-    if axis.size.is_Symbol:
-        least[axis.size.name] = max(least[axis.size.name], number)
 
 
 # ---------------------------------------------------------------- one comparison
@@ -334,7 +318,7 @@ class _Case:
     def _evaluate(self, exprs: list[Expr]) -> list[Array]:
         return evaluate_all(
             exprs, {name: self.arrays[name] for name in all_inputs(exprs)},
-            sizes={name: self.sizes[name] for name in _size_names(exprs)}, permutations=self.orders,
+            sizes={name: self.sizes[name] for name in plan_of(exprs).sizes}, permutations=self.orders,
             functions={name: self._function(name) for name in self.facts.functions}, exact=self.graph,
             masked_rows="zero",  # what the prover's 1/0 = 0 says
         )  # fmt: skip

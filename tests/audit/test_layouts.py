@@ -10,7 +10,7 @@ from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, Row, find_layo
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.evaluate import evaluate
 from mha_sym.expr import inputs
-from mha_sym.proof.refute import size_names
+from mha_sym.plan import plan_of
 
 SIZES = {"d_model": 11, "h": 3, "d_k": 4, "d_v": 5, "d_key": 7, "d_value": 13}
 GROUPED = {"d_model": 11, "G": 2, "R": 3, "h": 6, "d_k": 4, "d_v": 5}
@@ -27,7 +27,7 @@ def canonical(layout: Layout, arrays: dict[str, np.ndarray], sizes: dict[str, in
     found = {}
     for name, expr in layout.weights(layout.dims(), "qkvo").items().items():
         read = {one.name: arrays[one.name] for one in inputs(expr)}
-        known = {name: sizes[name] for name in size_names([expr])}
+        known = {name: sizes[name] for name in plan_of([expr]).sizes}
         found[name] = evaluate(expr, read, sizes=known)
     return found
 

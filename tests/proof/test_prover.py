@@ -230,3 +230,13 @@ def test_a_sum_of_fixed_length_is_written_out_where_the_other_side_has_it_positi
     assert proved(each[0] + each[1] + each[2], total)
     assert not proved(each[0] + each[1], total)
     assert not proved(each[0] + each[1] + each[1], total)
+
+
+def test_a_family_of_which_only_the_number_counts_is_refuted_too() -> None:
+    """Its size stands in no axis of any value: the refuter once did not know of it."""
+    many = Total(X, Index("r", H))
+    claim = Claim("c", many, X)
+    outcome = prove(Theorem("t", "", "", (claim,)), recheck=False).claims[0]
+    assert outcome.verdict is Verdict.REFUTED and outcome.counterexample is not None
+    assert outcome.counterexample.sizes["h"] > 1
+    assert proved(many, X * H.size)
