@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.naming import HEADS, attribute
 from mha_sym.audit.probe import Probed, found
-from mha_sym.audit.torch_found import _HEADS, _attribute
 from mha_sym.errors import TargetProblem
 
 _MODULES = (("flax.linen", "Module"), ("flax.nnx", "Module"), ("equinox", "Module"))
@@ -29,7 +29,7 @@ def from_jax_module(module: Any, name: str = "") -> Implementation | None:
     from mha_sym.importers.jax_layers import opened  # it imports JAX, which is there
 
     title = name or type(module).__qualname__
-    heads = _attribute(module, _HEADS)
+    heads = attribute(module, HEADS)
     if heads is None:
         raise TargetProblem(
             f"{title} does not say how many heads it has", expected="an attribute such as num_heads",

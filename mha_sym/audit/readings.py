@@ -1,7 +1,7 @@
 """Readings of stored weights, and those under which the form gives an output that was seen.
 
-Defines `Reading`, `Seen` (arrays as they are), `matching` (every reading that shapes allow), `read`, `fits` and
-`without_equals`.  Nothing is loaded or run here: `mha_sym.audit.identify` does that.
+Defines `Reading`, `Seen` (arrays as they are), `matching` (every reading that shapes allow), `read`, `fits`,
+`without_equals` and `reproducing`.  Nothing is loaded or run here: `mha_sym.audit.identify` does that.
 """
 
 from __future__ import annotations
@@ -245,6 +245,16 @@ def without_equals(found: Sequence[Reading], seen: Seen) -> Iterator[Reading]:
         if not any(key == other and _equal(weights, before) for other, before in known):
             known.append((key, weights))
             yield reading
+
+
+def reproducing(runs: Sequence[Seen]) -> list[Reading]:
+    """The readings that reproduce the outputs of all runs, those left out that are one function with an earlier one."""
+    try:
+        fitting = [reading for reading, _, ok in matching(runs[0]) if ok]
+    except Problem:  # no layout has these names and shapes
+        return []
+    fitting = [one for one in fitting if all(fits(read(seen, one)) for seen in runs[1:])]
+    return list(without_equals(fitting, runs[0]))
 
 
 def _equal(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:

@@ -7,35 +7,25 @@ module's output within the bound, on two draws.  This runs the module.
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.audit.dump_file import Stored
 from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import Implementation, left_alone
-from mha_sym.audit.readings import Reading, Seen, fits, matching, read, without_equals
+from mha_sym.audit.naming import HEADS, KV_HEADS, attribute, namings, supposed
+from mha_sym.audit.readings import Reading, Seen, reproducing
 from mha_sym.audit.torch_modules import copied, from_torch, parameters_of, undescribed
+from mha_sym.audit.undeclared import as_found, as_named, described
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import Problem, TargetProblem
 
-#: attributes that hold the number of heads, and of key and value heads
-_HEADS = ("num_heads", "n_heads", "n_head", "num_attention_heads", "nhead", "heads", "n_heads_q", "h", "H")
-_KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "kv_heads", "n_kv_head")
-#: what people call the matrices
-_CALLED = {
-    "qkv": r"(?:.*_)?(?:qkv|c_attn|in_proj|query_key_value|w_?pack|packed|attn)(?:_.*)?",
-    "q": r"(?:.*_)?(?:q|queries|query|wq)(?:_.*)?", "k": r"(?:.*_)?(?:k|keys?|wk)(?:_.*)?",
-    "v": r"(?:.*_)?(?:v|values?|wv)(?:_.*)?",
-    "o": r"(?:.*_)?(?:o|out|output|c_proj|proj|mix|dense|wo|final|unify|merge|projection)(?:_.*)?",
-}  # fmt: skip
 #: batch, length
 _RUN_AT = ((2, 5), (3, 7))
+_FOUND = "found by names, shapes and a probe in numbers"
 
 
 def from_module(module: Any, name: str = "") -> Implementation:
@@ -61,75 +51,15 @@ def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> I
     Raises:
         Problem: the refusal, with what was tried.
     """
-    heads = _attribute(module, _HEADS)
+    heads = attribute(module, HEADS)
     if heads is None:
         raise refusal
-    probe = _Probe(module, heads, _attribute(module, _KV_HEADS), name, dtype)
-    for names in _namings(probe.shapes):
+    probe = _Probe(module, heads, attribute(module, KV_HEADS), name, dtype)
+    for names in namings(probe.shapes):
         readings = probe.readings(names)
         if readings:
-            made, one = probe.implementation(names, readings), readings[0].layout
-            return replace(made, notes=(*made.notes, f"its weights were found to be stored as {one.name}: {one.words}"))
+            return as_found(probe.implementation(names, readings))
     return probe.supposed(refusal)
-
-
-def _attribute(module: Any, words: Sequence[str]) -> int | None:
-    for holder in (module, getattr(module, "config", None)):
-        for word in words:
-            value = getattr(holder, word, None)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-    return None
-
-
-# ---------------------------------------------------------------- names
-
-
-def _namings(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, str]]:
-    """Names of a layout for the module's parameters: its own if they are known, then what they sound like.
-
-    Yields:
-        Stored names of a layout to names of the module.
-    """
-    if any(set(one.stored(one.biases(shapes))) == set(shapes) for one in LAYOUTS.values()):
-        yield {name: name for name in shapes}
-    weights = [name for name, shape in shapes.items() if len(shape) > 1]
-    biases = [name for name, shape in shapes.items() if len(shape) == 1]
-    for letters in _letterings(weights):
-        made = dict(zip((f"w_{one}" for one in letters), weights, strict=True))
-        matched = {f"b_{one}": _bias_of(weight, biases) for one, weight in zip(letters, weights, strict=True)}
-        named = {ours: theirs for ours, theirs in matched.items() if theirs is not None}
-        if set(named.values()) == set(biases):
-            yield {**made, **named}
-
-
-def _letterings(weights: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Which matrix is which: as they are called, else in any order, the usual one first."""
-    every = {2: ("qkv", "o"), 4: ("q", "k", "v", "o")}.get(len(weights))
-    if every is None:
-        return
-    called = [_letter(name) for name in weights]
-    if sorted(c or "" for c in called) == sorted(every):
-        yield tuple(c or "" for c in called)
-        return
-    yield from itertools.permutations(every)
-
-
-def _letter(parameter: str) -> str | None:
-    """What a parameter is called after, innermost word first: ``attn.to_q.weight`` after q."""
-    words = [word for word in parameter.lower().split(".") if word not in ("weight", "bias")]
-    for word in reversed(words):
-        parts = re.sub(r"^to_|^w_", "", word)
-        for letter, pattern in _CALLED.items():
-            if re.fullmatch(pattern, parts):
-                return letter
-    return None
-
-
-def _bias_of(weight: str, biases: Sequence[str]) -> str | None:
-    """The bias beside a matrix: ``to_q.bias`` beside ``to_q.weight``, ``b_q`` beside ``w_q``."""
-    wanted = {weight.replace("weight", "bias"), re.sub(r"\bw", "b", weight), re.sub(r"^w|(?<=[._])w", "b", weight)}
-    return next((one for one in biases if one in wanted and one != weight), None)
 
 
 # ---------------------------------------------------------------- the probe
@@ -180,13 +110,7 @@ class _Probe:
 
     def readings(self, names: Mapping[str, str]) -> list[Reading]:
         """The readings under these names that reproduce both outputs."""
-        runs = [self._as_seen(names, *one) for one in self.seen]
-        try:
-            fitting = [reading for reading, _, ok in matching(runs[0]) if ok]
-        except Problem:  # no layout has these names and shapes
-            return []
-        fitting = [reading for reading in fitting if fits(read(runs[1], reading))]
-        return list(without_equals(fitting, runs[0]))
+        return reproducing([self._as_seen(names, *one) for one in self.seen])
 
     def _as_seen(self, names: Mapping[str, str], weights: Mapping[str, Any], x: Any, y: Any) -> Seen:
         arrays = {ours: Stored(weights[theirs], "float64") for ours, theirs in names.items()}
@@ -196,51 +120,17 @@ class _Probe:
     def supposed(self, refusal: Problem) -> Implementation:
         """What the names say, where no reading gives what the module gives: it may be wrong, and then it is shown."""
         weights = [name for name, shape in self.shapes.items() if len(shape) > 1]
-        letters = sorted(_letter(name) or "" for name in weights)
-        layout = {("k", "o", "q", "v"): "linear", ("o", "qkv"): "packed_linear"}.get(tuple(letters))
-        meant = {f"w_{letter}" for letter in letters}  # not the names of a layout that was tried in vain
-        names = next((one for one in _namings(self.shapes) if meant <= set(one)), None)
-        if layout is None or names is None:
+        said = supposed(namings(self.shapes), weights, "linear", "packed_linear")
+        if said is None:
             raise refusal
-        made = self.implementation(names, [Reading(LAYOUTS[layout])])
-        note = "its layout is what the names say; under no layout that fits it gives what the specification gives"
-        return replace(made, notes=(*made.notes, note), said=dict.fromkeys(made.said, "the names of its parameters"))
+        return as_named(self.implementation(said[0], [Reading(said[1])]), "parameters")
 
     def implementation(self, names: Mapping[str, str], readings: Sequence[Reading]) -> Implementation:
         """The first of the readings, with a note of the others."""
-        one = readings[0]
-        others = "; ".join(str(other) for other in readings[1:])
-        matched = ", ".join(f"{ours} is {theirs}" for ours, theirs in names.items() if ours != theirs)
-        how = "found by names, shapes and a probe in numbers"
-        return Implementation(
+        made = Implementation(
             call=lambda weights, x: self.call(weights, x), module=self.module, heads=self.heads,
-            kv_heads=self.kv_heads if one.layout.grouped else None, layout=one.layout, takes=("weights", "x"),
-            weights=self.weights, names={a: b for a, b in names.items() if a != b}, framework="torch",
-            scale=None if one.scale == "1/sqrt(d_k)" else _exact(one.scale), causal=bool(one.causal),
-            batch_first=one.batch_first, dtype=self.dtype, name=self.name,
-            said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), how),
-            notes=tuple(n for n in (
-                matched, f"these would do as well: {others}" if others else "", *self._taken_for_granted(one),
-            ) if n),
+            kv_heads=self.kv_heads if readings[0].layout.grouped else None, weights=self.weights, framework="torch",
+            dtype=self.dtype, name=self.name,
+            said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND), **described(names, readings),
         )  # fmt: skip
-
-    def _taken_for_granted(self, one: Reading) -> Iterator[str]:
-        """What was found and not declared, and may not be what is meant; and arguments that are never given."""
-        if one.scale != "1/sqrt(d_k)":
-            yield f"the scale was found to be {one.scale}, where 1/sqrt(d_k) is usual: is that meant?"
-        if one.causal:
-            yield "it was found to be causal by itself: is that meant?"
-        yield from left_alone(self.module.forward, ("x",))
-
-
-def _exact(scale: str) -> Any:
-    """A scale in words as an exact expression."""
-    import sympy
-
-    from mha_sym.axes import size_symbol
-
-    d_k, d_v, h, m = (size_symbol(name) for name in ("d_k", "d_v", "h", "d_model"))
-    return {
-        "none": sympy.Integer(1), "1/d_k": 1 / d_k, "1/sqrt(d_model)": 1 / sympy.sqrt(m),
-        "1/sqrt(h d_k)": 1 / sympy.sqrt(h * d_k), "1/sqrt(d_v)": 1 / sympy.sqrt(d_v),
-    }[scale]  # fmt: skip
+        return replace(made, notes=(*made.notes, *left_alone(self.module.forward, ("x",))))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from mha_sym.audit import check
+from mha_sym.audit.probe import Probed, found
 from mha_sym.audit.prove_pair import prove_equal
 from mha_sym.audit.target import as_implementation
 
@@ -111,3 +112,30 @@ def test_modules_of_the_same_parameters_that_are_equal_are_proved_so() -> None:
             return [x @ getattr(self, f"{letter}_proj").weight.T for letter in "qkv"]
 
     assert prove_equal(as_implementation(Again()), as_implementation(Separate())).verdict.value == "proved"
+
+
+def probed(scale: float, swap: bool = False) -> Probed:
+    """Code of which only weights and numbers are known, as a file or a module of JAX is."""
+
+    def call(weights, x):
+        order = "kqv" if swap else "qkv"
+        flat = (x @ weights[f"{one}_proj.weight"].T for one in order)
+        q, k, v = (one.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2) for one in flat)
+        e = np.exp(scale * q @ k.swapaxes(-1, -2))
+        z = e / e.sum(-1, keepdims=True) @ v
+        return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ weights["o_proj.weight"].T
+
+    weights = {f"{one}_proj.weight": np.ones((WIDTH, WIDTH)) for one in "qkvo"}
+    return Probed(call=call, weights=weights, heads=(HEADS,), widths=(WIDTH,), title="probed")
+
+
+def test_code_known_by_numbers_alone_is_told_of_in_the_same_words() -> None:
+    usual, unscaled = ("\n".join(found(probed(scale)).notes) for scale in (Separate.scale, 1.0))
+    assert "stored as" in usual and "scale" not in usual
+    assert "the scale was found to be none, where 1/sqrt(d_k) is usual" in unscaled
+
+
+def test_code_known_by_numbers_alone_is_read_as_its_names_say_where_nothing_fits() -> None:
+    made = found(probed(Separate.scale, swap=True))
+    assert made.names["w_q"] == "q_proj.weight" and made.how_stored.name == "combined"
+    assert "under no layout that fits" in made.notes[-1]
