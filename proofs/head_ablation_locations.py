@@ -1,10 +1,9 @@
-"""Where a head may be switched off, and where it may not.
+"""Where a head may be switched off.
 
 Multiplying by a gate g (zero for the head that goes, one for the others) gives the same layer at five places: the head
 outputs Z, the weights A after the softmax, the values V, the row blocks of W_O, and the column blocks of W_V if there
-is no value bias.  Zeroing the scores, or Q, or K, is something else: the softmax of zeros is uniform, and the head
-goes on, returning the plain average of its values over the allowed keys.  What taking a head out altogether saves is
-in head_pruning_is_a_smaller_layer.
+is no value bias.  Zeroing the scores, or Q, or K, is something else: see zeroed_scores_leave_the_average.  What taking
+a head out altogether saves is in head_pruning_is_a_smaller_layer.
 
 Michel, Levy and Neubig (2019), Are Sixteen Heads Really Better than One?, put the gate at the head output.
 """
@@ -13,11 +12,9 @@ from dataclasses import replace
 
 from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, Stages, combined
-from mha_sym.attention.variants import edited, keep_mask, position, some_key_kept
-from mha_sym.axes import Axis
-from mha_sym.expr import Expr, Input, Join, Map, Reduce, Repeat, Select, Split, Stack, as_expr
+from mha_sym.attention.variants import edited, keep_mask, on_blocks, position, some_key_kept
+from mha_sym.expr import Expr, Input, Stack
 from mha_sym.library import run
-from mha_sym.pattern import einsum
 from mha_sym.proof.theorem import Claim, Control, Theorem
 
 d = dims(S="S")
@@ -31,11 +28,6 @@ layer, biased_layer = combined(d, x, w, masks), combined(d, x, biased, masks)
 g = Input("g", (d.h,), "gate")
 r = d.head
 alive = position("ne", d.h, r)  # the gate that is 0 at head r and 1 elsewhere
-
-
-def on_blocks(weight: Expr, gate: Expr, along: Axis) -> Expr:
-    """Every head's block of a weight times the gate of the head."""
-    return Join(Split(weight, along) * gate, along.factors)
 
 
 def gated(stage: str, gate: Expr, of: Stages = layer, weights: Weights = w) -> Stages:
@@ -54,7 +46,6 @@ def on_columns(gate: Expr) -> Expr:
 
 
 assert biased.b_v is not None
-assert biased.b_q is not None
 columns_only = replace(biased, w_v=on_blocks(biased.w_v, g, d.hv))
 columns_and_bias = replace(columns_only, b_v=on_blocks(biased.b_v, g, d.hv))
 
@@ -64,32 +55,12 @@ def each_head(of: Expr) -> Expr:
     return Stack(of, r)
 
 
-# ---------------------------------------------------------------- what is left of a head whose scores are zero
-
-allowed = Reduce("sum", keep, (d.s,))
-average = einsum("b t s, b h s v -> b h t v", keep, layer.v) * Map("inv", (allowed,))
-average_of_all = einsum("b h s v -> b h v", layer.v) * Map("inv", (as_expr(d.s.size),))
-
-
-def head_left(stage: str) -> Expr:
-    """The output of head r when this stage of head r is zero, for all r."""
-    return each_head(Select(gated(stage, alive).z, d.h, r))
-
-
-def head_of(stage: Expr) -> Expr:
-    """Head r of a stage, for all r."""
-    return each_head(Select(stage, d.h, r))
-
-
-query_columns = replace(biased, w_q=on_blocks(biased.w_q, alive, d.hk))
-
 THEOREM = Theorem(
     name="head_ablation_locations",
-    title="Where zeroing removes a head, and where it does not",
+    title="Where zeroing removes a head",
     words=(
         "Zeroing a head's output Z^(r), its weights A^(r), its values V^(r), its row block of W_O or (without a value "
-        "bias) its column block of W_V are the same. Zeroing its scores, Q^(r) or K^(r) is not: it leaves the plain "
-        "average of V^(r) over the allowed keys."
+        "bias) its column block of W_V are the same."
     ),
     source="Michel, Levy and Neubig 2019, Are Sixteen Heads Really Better than One?",
     assumptions=(some_key_kept(keep, d),),
@@ -118,39 +89,11 @@ THEOREM = Theorem(
             "zero_columns_of_W_V", each_head(gated("z", alive).y), each_head(on_columns(alive)),
             "Zeroing Z^(r) is zeroing column block r of W_V, for every head r, when there is no value bias.",
         ),
-        Claim(
-            "zero_scores", head_left("scores"), head_of(average),
-            "With its scores zero, head r returns the plain average of V^(r) over the allowed keys.",
-        ),
-        Claim("zero_Q", head_left("q"), head_of(average), "With Q^(r) zero, it returns the same plain average."),
-        Claim("zero_K", head_left("k"), head_of(average), "With K^(r) zero, it returns the same plain average."),
     ),
     controls=(
         Control(
-            "zero_scores_is_zero_Z", each_head(gated("z", alive).y), each_head(gated("scores", alive).y),
-            "Zeroing the scores of head r is said to remove it.",
-        ),
-        Control(
-            "zero_Q_is_zero_Z", each_head(gated("z", alive).y), each_head(gated("q", alive).y),
-            "Zeroing Q^(r) is said to remove head r.",
-        ),
-        Control(
-            "zero_K_is_zero_Z", each_head(gated("z", alive).y), each_head(gated("k", alive).y),
-            "Zeroing K^(r) is said to remove head r.",
-        ),
-        Control(
             "columns_without_value_bias", gated("z", g, biased_layer, biased).y, combined(d, x, columns_only, masks).y,
             "The gate is on the columns of W_V only, although there is a value bias.",
-        ),
-        Control(
-            "query_columns_with_query_bias", each_head(gated("q", alive, biased_layer, biased).y),
-            each_head(combined(d, x, query_columns, masks).y),
-            "Zeroing the column block of W_Q is said to zero Q^(r), although there is a query bias.",
-        ),
-        Control(
-            "average_over_all_keys", head_left("scores"),
-            head_of(Repeat(average_of_all, (d.b, d.h, d.t, d.v))),
-            "The average that is left is taken over all keys, the masked ones too.",
         ),
     ),
 )  # fmt: skip

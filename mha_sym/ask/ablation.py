@@ -17,24 +17,25 @@ from mha_sym.expr import Input
 from mha_sym.render.question import Answer, Finding, Question, Table
 
 ABLATION = "head_ablation_locations"
+AVERAGE = "zeroed_scores_leave_the_average"
 PRUNING = "head_pruning_is_a_smaller_layer"
 SUM = "concat_output_eq_sum_over_heads"
 GONE, HEADS = 1, 3
 
-_SAME, _AVERAGE = "removes the head too", "leaves the plain average of V^(r)"
+_SAME, _LEFT = "removes the head too", "leaves the plain average of V^(r)"
 
-#: place of the zero, where that is in the computation, what it does, the claim that says so, the control that it is not
-#: the removal of the head
+#: place of the zero, where that is in the computation, what it does, the theorem that says so, its claim, and its
+#: control that it is not the removal of the head
 _PLACES = (
-    ("head output Z^(r)", "after the weighted sum, before the join", "removes the head", "", ""),
-    ("weights A^(r)", "after the softmax", _SAME, "zero_A", ""),
-    ("values V^(r)", "after the projection and its bias", _SAME, "zero_V", ""),
-    ("row block r of W_O", "in the weights", _SAME, "zero_rows_of_W_O", ""),
-    ("column block r of W_V and of b_V", "in the weights", _SAME, "gate_columns_and_bias", ""),
-    ("column block r of W_V, but not b_V", "in the weights", "leaves b_V", "", "columns_without_value_bias"),
-    ("scores S^(r)", "before the softmax", _AVERAGE, "zero_scores", "zero_scores_is_zero_Z"),
-    ("queries Q^(r)", "after the projection and its bias", _AVERAGE, "zero_Q", "zero_Q_is_zero_Z"),
-    ("keys K^(r)", "after the projection and its bias", _AVERAGE, "zero_K", "zero_K_is_zero_Z"),
+    ("head output Z^(r)", "after the weighted sum, before the join", "removes the head", ABLATION, "", ""),
+    ("weights A^(r)", "after the softmax", _SAME, ABLATION, "zero_A", ""),
+    ("values V^(r)", "after the projection and its bias", _SAME, ABLATION, "zero_V", ""),
+    ("row block r of W_O", "in the weights", _SAME, ABLATION, "zero_rows_of_W_O", ""),
+    ("column block r of W_V and of b_V", "in the weights", _SAME, ABLATION, "gate_columns_and_bias", ""),
+    ("column block r of W_V, but not b_V", "in the weights", "leaves b_V", ABLATION, "", "columns_without_value_bias"),
+    ("scores S^(r)", "before the softmax", _LEFT, AVERAGE, "zero_scores", "zero_scores_is_zero_Z"),
+    ("queries Q^(r)", "after the projection and its bias", _LEFT, AVERAGE, "zero_Q", "zero_Q_is_zero_Z"),
+    ("keys K^(r)", "after the projection and its bias", _LEFT, AVERAGE, "zero_K", "zero_K_is_zero_Z"),
 )
 
 _EXPERIMENTS = Table(
@@ -65,13 +66,13 @@ _EXPERIMENTS = Table(
 def _answer(reports: Reports) -> Answer:
     bench = Bench(reports)
     places, found = [], []
-    for place, where, follows, claim, control in _PLACES:
+    for place, where, follows, theorem, claim, control in _PLACES:
         known = []
         if claim:
-            found.append(bench.proved(ABLATION, claim))
+            found.append(bench.proved(theorem, claim))
             known.append("proved" if found[-1].holds else "NOT PROVED")
         if control:
-            found.append(bench.refuted(ABLATION, control))
+            found.append(bench.refuted(theorem, control))
             known.append("as removal refuted" if found[-1].holds else "NOT REFUTED")
         places.append((place, where, follows, ", ".join(known) or "what is meant by it"))
     return Answer(
@@ -94,7 +95,7 @@ def _answer(reports: Reports) -> Answer:
             bench.proved(SUM, "layer", "The output is a sum of one term for each head: a removal takes one term away."),
             bench.proved(PRUNING, "pruning"),
             bench.proved(PRUNING, "saving"),
-            bench.refuted(ABLATION, "average_over_all_keys"),
+            bench.refuted(AVERAGE, "average_over_all_keys"),
             *_runs(),
         ),
         tables=(Table("Where the zero is", ("what is zero", "where that is", "what it does", "known"), tuple(places)),

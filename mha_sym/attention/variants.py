@@ -1,8 +1,7 @@
 """Ways to bend a form that several theorems share: named head blocks, masks, edits of one stage.
 
-Defines `head_blocks`, `keep_mask` and its assumption `some_key_kept`, `position`, `read_as_each_other`,
-`interleaved`, `edited` (change a stage and go on from there) and `stage_claims`.  It defines no
-form of its own.
+Defines `head_blocks`, `keep_mask` and its assumption `some_key_kept`, `position`, `on_blocks`, `read_as_each_other`,
+`interleaved`, `edited` (change a stage and go on from there) and `stage_claims`.  It defines no form of its own.
 """
 
 from __future__ import annotations
@@ -17,12 +16,14 @@ from mha_sym.expr import (
     Compare,
     Expr,
     Input,
+    Join,
     Named,
     Reduce,
     Rename,
     Reshape,
     Select,
     Softmax,
+    Split,
     Stack,
     Transpose,
 )
@@ -93,6 +94,18 @@ def position(op: Literal["le", "lt", "ge", "gt", "eq", "ne"], along: Axis, index
     """
     other = axis("position", along.size)
     return Rename(Select(Compare(op, other, along), along, index), other, along)
+
+
+def on_blocks(weight: Expr, gate: Expr, along: Axis) -> Expr:
+    """Every head's block of a weight, along an axis (heads, width), times the gate of the head.
+
+    Example:
+        >>> from mha_sym.attention.dims import combined_weights, dims
+        >>> d = dims()
+        >>> on_blocks(combined_weights(d).w_o, Input("g", (d.h,), "gate"), d.hv).axes
+        ((h v): d_v*h, m: d_model)
+    """
+    return Join(Split(weight, along) * gate, along.factors)
 
 
 def read_as_each_other(expr: Expr, one: Axis, other: Axis) -> Expr:

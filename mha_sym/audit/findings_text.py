@@ -138,7 +138,8 @@ def _symmetry(one: Explanation) -> list[str]:
 def _head_mask(located: tuple[str, ...]) -> list[str]:
     if not located:
         return ["  HEAD MASK  acts at none of the known locations"]
-    same = " (the same function there, by theorem head_ablation_locations)" if len(located) > 1 else ""
+    theorem = "scale_moves_between_queries_and_keys" if "scores S" in located else "head_ablation_locations"
+    same = f" (the same function there, by theorem {theorem})" if len(located) > 1 else ""
     return textwrap.wrap(f"acts on {' = '.join(located)}{same}", WIDTH, initial_indent="  HEAD MASK  ")
 
 

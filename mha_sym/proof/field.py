@@ -78,33 +78,97 @@ def confirm(
         >>> confirm(Claim("shift", left, right)).agrees, confirm(Claim("no shift", x + c, x)).agrees
         (True, False)
     """
-    done: list[dict[str, int]] = []
-    bound = 1.0
     try:
-        facts = Facts.of(claim, assumptions)
-        for trial in range(trials):
-            sizes, found = _try(facts, fixed or {}, seed, trial)
-            done.append(sizes)
-            if found.place is not None:
-                at = ", ".join(f"{a.name}={n}" for a, n in zip(claim.left.axes, found.place, strict=True))
-                verdict = None if found.loose else False
-                return FieldResult(verdict, tuple(done), 1.0, f"the sides differ at {at or 'the only place'}")
-            bound *= found.bound
+        group = _Group(Facts.of((claim,), assumptions), fixed or {}, seed)
     except Beyond as limit:
-        return FieldResult(None, tuple(done), 1.0, str(limit))
-    return FieldResult(True, tuple(done), bound)
+        return FieldResult(None, (), 1.0, str(limit))
+    return group.confirm(claim, trials)
 
 
-def _try(facts: Facts, fixed: Mapping[str, int], seed: int, trial: int) -> tuple[dict[str, int], _Found]:
-    """One comparison, drawn again where a number was zero by accident."""
-    for attempt in range(8):
-        rng = np.random.default_rng([seed, trial, attempt])
-        sizes = facts.draw_sizes(rng, fixed, trial)
+class Points:
+    """`confirm` for the claims of a theorem; those of the same sizes are compared at the same points.
+
+    What such claims share is evaluated once.  Whatever is not agreement is found again for the claim alone.
+
+    Args:
+        claims: those that may be asked about.
+        assumptions: what the masks that are drawn have to satisfy.
+    """
+
+    def __init__(self, claims: Sequence[Claim], assumptions: Sequence[Assumption] = ()) -> None:
+        self.assumptions = tuple(assumptions)
+        self._groups: dict[str, _Group] = {}
+        for together in _of_the_same_sizes(claims, self.assumptions):
+            try:
+                group = _Group(Facts.of(together, self.assumptions), {}, 0)
+            except Beyond:  # one name stands for two inputs in two of the claims
+                continue
+            self._groups |= dict.fromkeys((claim.name for claim in together), group)
+
+    def confirm(self, claim: Claim) -> FieldResult:
+        """What random points say of one of the claims."""
+        group = self._groups.get(claim.name)
+        if group is not None and claim in group.facts.claims:
+            found = group.confirm(claim)
+            if found.agrees:
+                return found
+        return confirm(claim, self.assumptions)
+
+
+def _of_the_same_sizes(claims: Iterable[Claim], assumptions: Sequence[Assumption]) -> list[tuple[Claim, ...]]:
+    """The claims that can be compared at sizes that were drawn for one of them."""
+    alike: dict[tuple[object, ...], tuple[Claim, ...]] = {}
+    for claim in claims:
         try:
-            return sizes, Trial(facts, sizes, rng, trial).run()
-        except Unlucky:
+            facts = Facts.of((claim,), assumptions)
+        except Beyond:
             continue
-    raise Beyond("no point without an accidental zero was found")
+        sizes = (frozenset(facts.least.items()), facts.numbers)
+        alike[sizes] = (*alike.get(sizes, ()), claim)
+    return list(alike.values())
+
+
+class _Group:
+    """Some claims, and the points at which they are compared."""
+
+    def __init__(self, facts: Facts, fixed: Mapping[str, int], seed: int) -> None:
+        self.facts, self.fixed, self.seed = facts, fixed, seed
+        self._trials: dict[tuple[int, int], Trial] = {}
+
+    def confirm(self, claim: Claim, trials: int = 2) -> FieldResult:
+        """Compare the sides of one of the claims at so many points."""
+        done: list[dict[str, int]] = []
+        bound = 1.0
+        try:
+            for turn in range(trials):
+                sizes, found = self._try(claim, turn)
+                done.append(sizes)
+                if found.place is not None:
+                    at = ", ".join(f"{a.name}={n}" for a, n in zip(claim.left.axes, found.place, strict=True))
+                    verdict = None if found.loose else False
+                    return FieldResult(verdict, tuple(done), 1.0, f"the sides differ at {at or 'the only place'}")
+                bound *= found.bound
+        except Beyond as limit:
+            return FieldResult(None, tuple(done), 1.0, str(limit))
+        return FieldResult(True, tuple(done), bound)
+
+    def _try(self, claim: Claim, turn: int) -> tuple[dict[str, int], _Found]:
+        """One comparison, drawn again where a number was zero by accident."""
+        for attempt in range(8):
+            try:
+                trial = self._trial(turn, attempt)
+                return dict(trial.sizes), trial.compare(claim)
+            except Unlucky:
+                continue
+        raise Beyond("no point without an accidental zero was found")
+
+    def _trial(self, turn: int, attempt: int) -> Trial:
+        if (turn, attempt) not in self._trials:
+            rng = np.random.default_rng([self.seed, turn, attempt])
+            trial = Trial(self.facts, self.facts.draw_sizes(rng, self.fixed, turn), rng, turn)
+            trial.draw()
+            self._trials[turn, attempt] = trial
+        return self._trials[turn, attempt]
 
 
 # ---------------------------------------------------------------- one trial
@@ -121,7 +185,7 @@ class _Found:
 
 @dataclass
 class Trial:
-    """A claim at certain sizes and one random point."""
+    """Some claims at certain sizes and one random point."""
 
     facts: Facts
     sizes: Mapping[str, int]
@@ -131,24 +195,32 @@ class Trial:
     memo: dict[int, Value] = field(default_factory=dict)
     extents: dict[int, int] = field(default_factory=dict)
     orders: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    radicands: set[int] = field(default_factory=set)
 
-    def run(self) -> _Found:
-        """Evaluate both sides and compare them.
+    def draw(self) -> None:
+        """Draw the primes and everything that the claims take in.
 
         Raises:
             Beyond: if something is out of reach.
             Unlucky: if a number was zero by accident.
         """
-        radicands = {int(q) for p in self.facts.roots for q in sympy.factorint(self._positive(p.base))}
-        self.field = Field(find_primes(self.rng, radicands), self.rng)
+        self.radicands = {int(q) for p in self.facts.roots for q in sympy.factorint(self._positive(p.base))}
+        self.field = Field(find_primes(self.rng, self.radicands), self.rng)
         self.orders = {name: self._order(self.size(p.axis)) for name, p in self.facts.permutations.items()}
         self._draw_inputs()
-        axes = self.facts.claim.left.axes
-        left, right = (self.full(self.take(side), axes) for side in (self.facts.claim.left, self.facts.claim.right))
-        place = self.field.differing(left, right)
-        return _Found(place, self.field.loose, self._chance(left.height + right.height, radicands))
 
-    def _chance(self, height: float, radicands: Iterable[int]) -> float:
+    def compare(self, claim: Claim) -> _Found:
+        """Evaluate both sides of a claim and compare them.
+
+        Raises:
+            Beyond: if something is out of reach.
+            Unlucky: if a number was zero by accident.
+        """
+        left, right = (self.full(self.take(side), claim.left.axes) for side in (claim.left, claim.right))
+        place = self.field.differing(left, right)
+        return _Found(place, self.field.loose, self._chance(left.height + right.height))
+
+    def _chance(self, height: float) -> float:
         """At most the probability that sides which differ seem to agree.
 
         A coefficient that is not zero has to vanish, or an exponent or a symbol to meet one of the others, modulo
@@ -157,7 +229,7 @@ class Trial:
         """
         height += self.field.added
         chances = height * (1 + self.field.terms + self.field.symbols) / min(self.field.primes)
-        integers = height // 58 * spacing(radicands) / 2_000_000
+        integers = height // 58 * spacing(self.radicands) / 2_000_000
         return min(1.0, chances * chances + integers)
 
     # ------------------------------------------------------------ sizes and numbers
@@ -304,9 +376,10 @@ class Trial:
 
     def take(self, node: Expr) -> Value:
         """The value of a node."""
-        if id(node) not in self.memo:
-            self.memo[id(node)] = HANDLERS[type(node)](self, node)
-        return self.memo[id(node)]
+        number = self.facts.numbered(node)
+        if number not in self.memo:
+            self.memo[number] = HANDLERS[type(node)](self, node)
+        return self.memo[number]
 
     def together(self, values: Sequence[Value], join: Callable[[Sums, Sums], Sums]) -> Value:
         """Sums or products of several values, entry by entry."""

@@ -6,7 +6,7 @@ Defines `Facts`.  Nothing of the prover is used here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import sympy
@@ -20,14 +20,37 @@ from mha_sym.proof.theorem import Assumption, Claim
 AGAIN = 8
 
 
+class Numbered:
+    """Numbers for nodes: one for those that are written alike, so that what two claims share is found."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._seen: dict[int, tuple[Expr, int]] = {}  # the node is kept, so that no other can have its id
+
+    def __call__(self, node: Expr) -> int:
+        """The number of a node."""
+        if id(node) not in self._seen:
+            key = (type(node), *(self._part(getattr(node, one.name)) for one in fields(node) if one.init))
+            self._seen[id(node)] = node, self._numbers.setdefault(key, len(self._numbers))
+        return self._seen[id(node)][1]
+
+    def _part(self, value: object) -> object:
+        """A field of a node, with a number for each expression in it."""
+        if isinstance(value, Expr):
+            return "node", self(value)
+        if isinstance(value, tuple) and any(isinstance(one, Expr) for one in value):
+            return tuple(map(self._part, value))
+        return value
+
+
 @dataclass(frozen=True)
 class Facts:
-    """The parts of a claim: its inputs, permutations, sizes with the least that each may be, and its roots.
+    """The parts of some claims: their inputs, permutations, sizes with the least that each may be, and roots.
 
     ``numbers`` are the fixed sizes of axes, ``composed`` those that are made of symbols, such as ``d_k*h``.
     """
 
-    claim: Claim
+    claims: tuple[Claim, ...]
     inputs: dict[str, Input]
     permutations: dict[str, Permutation]
     assumed: tuple[Expr, ...]
@@ -35,15 +58,16 @@ class Facts:
     numbers: frozenset[int]
     composed: tuple[sympy.Expr, ...]
     roots: tuple[sympy.Pow, ...]
+    numbered: Numbered = field(default_factory=Numbered, compare=False)
 
     @classmethod
-    def of(cls, claim: Claim, assumptions: Sequence[Assumption]) -> Facts:
-        """Those of a claim and of the assumptions about its inputs.
+    def of(cls, claims: tuple[Claim, ...], assumptions: Sequence[Assumption]) -> Facts:
+        """Those of some claims and of the assumptions about their inputs.
 
         Raises:
             Beyond: if one name stands for two inputs.
         """
-        own = [node for side in (claim.left, claim.right) for node in walk(side)]
+        own = [node for claim in claims for side in (claim.left, claim.right) for node in walk(side)]
         names = {node.name for node in own if isinstance(node, Input)}
         assumed = tuple(
             a.positive for a in assumptions
@@ -64,7 +88,7 @@ class Facts:
             raise Beyond("one name stands for two inputs")
         roots = tuple(p for v in values for p in v.atoms(sympy.Pow) if not p.exp.is_Integer)
         return cls(
-            claim, inputs, {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)}, assumed, least,
+            claims, inputs, {n.perm.name: n.perm for n in nodes if isinstance(n, Permute)}, assumed, least,
             frozenset(int(one.size) for one in axes if one.size.is_Integer),
             tuple({one.size for one in axes if not (one.size.is_Integer or one.size.is_Symbol)}), roots,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mha_sym.proof.checker import Certificate, Goal, Rejected, check
 from mha_sym.proof.collector import collector_off
-from mha_sym.proof.field import FieldResult, confirm
+from mha_sym.proof.field import FieldResult, Points
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
 from mha_sym.proof.refute import refute
@@ -133,6 +133,7 @@ class Prover:
     def __init__(self, theorem: Theorem, recheck: bool = True) -> None:
         self.theorem = theorem
         self.recheck = recheck
+        self.points = Points(theorem.claims, theorem.assumptions)
         self.witness: Witness | None = None
         self.meaning = Meaning()
         self.lemmas: dict[str, Goal] = {}
@@ -146,7 +147,7 @@ class Prover:
         What random points of finite fields deny is refuted at once, if a counterexample is found; the search is slower.
         """
         start = time.process_time()
-        points = confirm(claim, self.theorem.assumptions)
+        points = self.points.confirm(claim)
         found = self._refuted(claim) if points.agrees is False else None
         outcome = found or self._search(claim)
         if outcome.verdict is Verdict.PROVED:

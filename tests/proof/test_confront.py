@@ -25,7 +25,7 @@ def test_all_engines_agree_on_a_true_claim() -> None:
 
 
 def test_a_denial_by_the_finite_fields_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prover, "confirm", lambda *_: FieldResult(False, (), 1.0, "the sides differ at t=1"))
+    monkeypatch.setattr(prover.Points, "confirm", lambda *_: FieldResult(False, (), 1.0, "the sides differ at t=1"))
     with pytest.raises(ProverFault, match=r"proved, but the engine of finite fields denies it: the sides"):
         prove(TRUE)
 
@@ -38,7 +38,7 @@ def test_a_denial_by_sympy_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_abstentions_are_kept_and_do_not_count_as_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prover, "confirm", lambda *_: FieldResult(None, (), 1.0, "out of reach"))
+    monkeypatch.setattr(prover.Points, "confirm", lambda *_: FieldResult(None, (), 1.0, "out of reach"))
     monkeypatch.setattr(witness.Witness, "recheck", lambda *_: WitnessResult(None, ({"t": 2},), "too large"))
     (outcome,) = prove(TRUE).claims
     assert outcome.verdict is Verdict.PROVED

@@ -46,7 +46,7 @@ from mha_sym.library import load, theorem_names
 from mha_sym.proof import denominators, exponential_sums, field, field_facts, field_nodes
 from mha_sym.proof.denominators import Field
 from mha_sym.proof.exponential_sums import Beyond, Sums, find_primes
-from mha_sym.proof.field import FieldResult, confirm
+from mha_sym.proof.field import FieldResult, Points, confirm
 from mha_sym.proof.theorem import Assumption, Claim
 from tests.proof.random_exprs import axes_of, edited, expression, rewritten
 
@@ -350,6 +350,48 @@ def test_assumptions_about_numbers() -> None:
     doubtful = Assumption("A polynomial is positive.", Contract((keep, g), ()))
     assert agrees(g, g, (doubtful,))
     assert agrees(Contract((keep, g), ()), number(0), (doubtful,)) is None
+
+
+# ---------------------------------------------------------------- several claims at the same points
+
+
+def test_claims_together_are_judged_as_alone() -> None:
+    """One of them is false, one takes a maximum, of which less is known; neither changes what is said of the others."""
+    top = Repeat(Reduce("max", X, (S,)), (T, S))
+    claims = (
+        Claim("maximum", Softmax(X - top, (S,)), Softmax(X, (S,))),
+        Claim("true", Softmax(X, (S,)) * Y, Y * Softmax(X, (S,))),
+        Claim("false", Softmax(X, (S,)) * Y, X * Softmax(Y, (S,))), Claim("also", exp(X) * exp(Y), exp(X + Y)),
+        Claim("of other sizes", A + B, B + A), Claim("false there", A + B, B),
+    )  # fmt: skip
+    points = Points(claims)
+    found = {claim.name: points.confirm(claim) for claim in claims}
+    assert {name: one.agrees for name, one in found.items()} == {c.name: confirm(c).agrees for c in claims}
+    assert found["true"].agrees and found["also"].agrees
+    assert found["false"].agrees is found["false there"].agrees is False
+    assert found["true"].sizes == found["also"].sizes and found["true"].bound >= confirm(claims[1]).bound
+
+
+def test_one_name_for_two_inputs_in_two_claims_is_no_obstacle() -> None:
+    other = Input("X", (S, T))
+    claims = (
+        Claim("x", X + X, X * 2),
+        Claim("its namesake", other + other, other * 2),
+        Claim("wrong", other + other, other),
+    )
+    points = Points(claims)
+    assert [points.confirm(claim).agrees for claim in claims] == [True, True, False]
+    assert points.confirm(Claim("x", X, Y)).agrees is False  # a claim of that name, but another one
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=60, deadline=None)
+def test_nodes_written_alike_have_one_number_and_no_others(seed: int) -> None:
+    random, numbered = Random(seed), field_facts.Numbered()
+    nodes = [node for _ in range(3) for node in _walk(expression(random, (T, S), 6))]
+    for one in nodes:
+        for other in nodes:
+            assert (numbered(one) == numbered(other)) == (one == other), (one, other)
 
 
 def test_given_sizes_are_kept() -> None:

@@ -918,7 +918,7 @@ def test_both_sides_of_a_rule_have_one_value(name: str, data: st.DataObject, see
         expected = {"compare": "no bracket, or an open one"}
         assert str(refusal) == expected.get(name), "a match that the rule refuses"
         assume(False)
-    check_term(made, scope_of(tuple(Var(n, d) for n, d in STATED.items())), FULL.bijections)
+    check_term(made, scope_of(tuple(Var(n, d) for n, d in STATED.items())), FULL.bijections, {})
     same_value(term, made, seed)
 
 

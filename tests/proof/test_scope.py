@@ -213,7 +213,7 @@ def test_what_passes_lies_inside(data: st.DataObject, domain: Domain, sizes: dic
 
 def test_a_lemma_wants_positions_that_certainly_exist() -> None:
     """Stated, position 2 of h is taken to exist; a lemma about all of h is not used there."""
-    check_term(Entry("x", (At(2), Join(HK, (At(2), j)))), SCOPE, CONTEXT.bijections)
+    check_term(Entry("x", (At(2), Join(HK, (At(2), j)))), SCOPE, CONTEXT.bijections, {})
     later, first = Perm("pi", False, At(1)), Perm("pi", False, At(0))
     doubtful = [(At(2), H), (Join(HK, (At(2), j)), HK), (later, H), (Inj(At(1), BLOCKS, 0), BLOCKS), (At(2), TWO)]
     certain = [(At(0), H), (Join(HK, (At(0), j)), HK), (At(1), TWO), (first, H), (r, H)]
@@ -231,11 +231,11 @@ def test_a_lemma_wants_positions_that_certainly_exist() -> None:
     ("term", "reason"),
     [
         (Num(0.5), "a number that is not exact"), (Num(True), "a number that is not exact"),  # type: ignore[arg-type]
-        (Size("h", 0.5), "a power that is not exact"), (Size("0"), "a size of zero"),  # type: ignore[arg-type]
+        (Size("h", 0.5), "a number that is not exact"), (Size("0"), "a size of zero"),  # type: ignore[arg-type]
         (Size("00"), "a size of zero"), (Cmp("lt", r, r), "no such bracket"),
         (Cmp("le", r, r, 0.5), "no such bracket"),  # type: ignore[arg-type]
         (Bind("prod", r, ONE), "no such binder"), (Entry("x", (At(-3),)), "a position outside its axis"),
-        (Entry("later", ()), "a definition that rests on itself"),
+        (Entry("later", ()), "a definition that rests on itself, or has other positions"),
         (Cmp("le", r, Var("q", H)), "a variable that is not in scope"),
         (sum_over(Var("s", H), Entry("x", (Var("s", S),))), "a variable that is not in scope"),
         (Add((ONE, Apply("exp", Mul((Num(0.5),))))), "a number that is not exact"),  # type: ignore[arg-type]
@@ -243,13 +243,13 @@ def test_a_lemma_wants_positions_that_certainly_exist() -> None:
     ids=lambda one: repr(one)[:50],
 )  # fmt: skip
 def test_terms_that_say_nothing(term: Term, reason: str) -> None:
-    assert refused(check_term, term, SCOPE, CONTEXT.bijections, {"later"}) == reason
+    assert refused(check_term, term, SCOPE, CONTEXT.bijections, {"later": -1, "pair": 2}) == reason
 
 
 def test_terms_that_say_something() -> None:
     sizes = (Size("5", HALF), Size("h", Fraction(-1, 2)), number(HALF))
     for term in (*sizes, Entry("x", ()), Cmp("le", r, c, -3), Bind("max", r, ONE)):
-        check_term(term, SCOPE, CONTEXT.bijections, {"later"})
+        check_term(term, SCOPE, CONTEXT.bijections, {"later": -1, "pair": 2})
 
 
 def test_scopes() -> None:

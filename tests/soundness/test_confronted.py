@@ -43,7 +43,7 @@ def test_denied_proof_is_a_fault_with_a_report(
 ) -> None:
     """Nothing is called proved, and the file holds what is needed to see it again: both sides and the certificate."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(prover, "confirm", lambda *_: DENIED)
+    monkeypatch.setattr(prover.Points, "confirm", lambda *_: DENIED)
     (tmp_path / "mha_sym-fault-1.txt").write_text("an earlier one")
     assert main([command, NAME]) == Exit.FAULT
     out, err = capsys.readouterr()
@@ -60,7 +60,7 @@ def test_report_that_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(prover, "confirm", lambda *_: DENIED)
+    monkeypatch.setattr(prover.Points, "confirm", lambda *_: DENIED)
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
