@@ -6,11 +6,12 @@ compute anything; proof, numbers, trace, counts and writing read the same stages
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 
 from mha_sym.attention.dims import Dims, Weights
+from mha_sym.attention.rotary import Angles, turned
 from mha_sym.axes import Axis, Index
 from mha_sym.expr import Concat, Expr, Named, Scalar, Select, Softmax, Stack, Total
 from mha_sym.pattern import einsum, rearrange
@@ -41,15 +42,16 @@ class Stages:
 
 @dataclass(frozen=True)
 class Options:
-    """What a layer does besides the weights: the additive mask, the mask of kept keys, the scale.
+    """What a layer does besides the weights: the additive mask, the mask of kept keys, the scale, rotary positions.
 
     ``mask`` is added to the scores; ``keep`` is 0 or 1 and removes keys; ``scale`` multiplies ``q . k``
-    (``1/sqrt(d_k)`` if omitted).  Both masks may lack any of the axes b, h, t, s.
+    (``1/sqrt(d_k)`` if omitted).  Both masks may lack any of the axes b, h, t, s.  ``angles`` turn queries and keys.
     """
 
     mask: Expr | None = None
     keep: Expr | None = None
     scale: sympy.Expr | None = None
+    angles: Angles | None = None
 
 
 def _bias(value: Expr, bias: Expr | None) -> Expr:
@@ -80,10 +82,22 @@ def combined(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Optio
     q = Named(rearrange(q_flat, "b t (h k) -> b h t k"), "Q", split)
     k = Named(rearrange(k_flat, "b s (h k) -> b h s k"), "K", split)
     v = Named(rearrange(v_flat, "b s (h v) -> b h s v"), "V", split)
+    q, k = with_positions(d, q, k, o)
     scores, weights, z = attend(d, q, k, v, o, "b h")
     c = Named(rearrange(z, "b h t v -> b t (h v)"), "C", "transpose back, then join")
     y = Named(_bias(einsum("b t (h v), (h v) m -> b t m", c, w.w_o), w.b_o), "Y", product_of)
     return Stages(q, k, v, scores, weights, z, c, y)
+
+
+def with_positions(d: Dims, q: Expr, k: Expr, o: Options, name: str = "{}") -> tuple[Expr, Expr]:
+    """Queries and keys of heads with their positions turned into them, where there are rotary positions."""
+    if o.angles is None:
+        return q, k
+    reason = "pairs of features turned by the angles of the position"
+    return (
+        Named(turned(q, d.t, o.angles), name.format("Q_rot"), reason),
+        Named(turned(k, d.s, o.angles), name.format("K_rot"), reason),
+    )
 
 
 def attend(
@@ -116,7 +130,8 @@ def _head(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options, r: Index)
     q = Named(project(x[0], d.t, Select(w.w_q, d.h, r), d.k, at_head(w.b_q, d, r), d), name.format("Q"), product_of)
     k = Named(project(x[1], d.s, Select(w.w_k, d.h, r), d.k, at_head(w.b_k, d, r), d), name.format("K"), product_of)
     v = Named(project(x[2], d.s, Select(w.w_v, d.h, r), d.v, at_head(w.b_v, d, r), d), name.format("V"), product_of)
-    inner = Options(at_head(o.mask, d, r), at_head(o.keep, d, r), o.scale)
+    inner = replace(o, mask=at_head(o.mask, d, r), keep=at_head(o.keep, d, r))
+    q, k = with_positions(d, q, k, o, name)
     return (q, k, v, *attend(d, q, k, v, inner, "b", name))
 
 

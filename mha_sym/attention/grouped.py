@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mha_sym.attention.dims import Dims, Weights, dims
-from mha_sym.attention.forms import Options, Stages, attend, project
+from mha_sym.attention.forms import Options, Stages, attend, project, with_positions
 from mha_sym.axes import Axis, axis, product
 from mha_sym.expr import Expr, Input, Join, Named, Rename, Split, find_axis
 from mha_sym.pattern import einsum, rearrange, repeat
@@ -80,7 +80,8 @@ def grouped(a: Groups, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Opti
     q = Named(rearrange(flat[0], "b t (g r k) -> b g r t k"), "Q", split)
     k = Named(rearrange(flat[1], "b s (g k) -> b g s k"), "K", split)
     v = Named(rearrange(flat[2], "b s (g v) -> b g s v"), "V", split)
-    inner = Options(_by_group(o.mask, a), _by_group(o.keep, a), o.scale)
+    q, k = with_positions(d, q, k, o)
+    inner = replace(o, mask=_by_group(o.mask, a), keep=_by_group(o.keep, a))
     scores, weights, z = attend(d, q, k, v, inner, "b g r", shared="b g")
     c = Named(rearrange(as_heads(z, a), "b h t v -> b t (h v)"), "C", "transpose back, then join")
     y = einsum("b t (h v), (h v) m -> b t m", c, w.w_o)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, find_layout
+from mha_sym.attention.rotary import Rotary
 from mha_sym.audit.precision import roundoff
 from mha_sym.audit.stub import function_stub
 from mha_sym.errors import TargetProblem
@@ -34,6 +35,8 @@ TAKES: dict[str, tuple[str, str]] = {
     "key_keep": ("b s", "a boolean padding mask, True for keys that count, or None"),
     "key_drop": ("b s", "a boolean padding mask, True for keys that are padding, or None"),
     "causal": ("", "whether later keys are hidden, a bool"),
+    "cos": ("t k", "the cosines of rotary positions, (t, r) or (t, r/2) for the r features that are turned"),
+    "sin": ("t k", "the sines of rotary positions, as cos"),
     "head_mask": ("h", "a gate for every head, 1 keeps it and 0 removes it, or None"),
     "need_weights": ("", "whether the attention weights are to be returned too, a bool"),
 }
@@ -93,6 +96,8 @@ class Implementation:
         aligned: how a causal mask lies where there are more or fewer keys than queries: ``top-left`` (query t sees key
             s if s <= t) or ``bottom-right`` (if s <= t + S - T).  If omitted it is checked with as many keys as
             queries, and found out where inputs are three.
+        rotary: which features are turned by rotary positions, ``halves``, ``interleaved`` or a
+            `mha_sym.attention.rotary.Rotary`; the tables are handed over as ``cos`` and ``sin``.
         batch_first: False if inputs and output are ``(t, b, m)``.
         axes: the order of axes of an argument or stage where it is another than in `TAKES` and `STAGES`, e.g.
             ``{"q": "b t h k", "keep": "b 1 t s"}``.
@@ -131,6 +136,7 @@ class Implementation:
     scale: Any = None
     causal: bool = False
     aligned: str = ""
+    rotary: Rotary | str | None = None
     batch_first: bool = True
     axes: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     framework: Framework = "numpy"
@@ -146,6 +152,8 @@ class Implementation:
         if not callable(self.call):
             raise TargetProblem(f"{self.call!r} cannot be called", where="Implementation(call=...)")
         object.__setattr__(self, "layout", find_layout(self.layout))
+        if isinstance(self.rotary, str):
+            object.__setattr__(self, "rotary", Rotary(self.rotary))  # type: ignore[arg-type]  # it says what it knows
         _positive(self)
         if self.kv_heads is not None and not self.how_stored.grouped:
             raise TargetProblem(
@@ -161,6 +169,7 @@ class Implementation:
                 f"a causal mask cannot be aligned {self.aligned!r}", where=self.title, expected=" or ".join(ALIGNED)
             )
         _orders(self)
+        _tables(self)
         roundoff(self.dtype)
         if self.dtype == "bfloat16" and self.framework != "torch":
             raise TargetProblem("NumPy has no bfloat16", where=self.title, hint="say framework='torch'")
@@ -190,6 +199,12 @@ class Implementation:
     def how_stored(self) -> Layout:
         """The layout, looked up."""
         return find_layout(self.layout)
+
+    @property
+    def positions(self) -> Rotary | None:
+        """The convention of its rotary positions, if it has them."""
+        assert not isinstance(self.rotary, str)
+        return self.rotary
 
     @property
     def biases(self) -> str:
@@ -249,13 +264,23 @@ def _orders(impl: Implementation) -> None:
         standard = STAGES.get(word) or TAKES[word][0]
         have, known = (re.findall(r"\w+", text) for text in (order, standard))
         mask = word in ("mask", "keep", "drop")
-        allowed = {"b", "h", "t", "s"} if mask else set(known)
+        allowed = {"b", "h", "t", "s"} if mask else {"b", *known} if word in ("cos", "sin") else set(known)
         needed = {"t", "s"} if mask else set(known)
         letters = [letter for letter in have if letter != "1"]
         if not standard or not needed <= set(letters) <= allowed or len(letters) != len(set(letters)):
             raise TargetProblem(
                 f"{order!r} is no order of the axes of {word}", where=impl.title, expected=standard or "no axes"
             )
+
+
+def _tables(impl: Implementation) -> None:
+    """Refuse tables of rotary positions without a convention, and a convention without tables."""
+    words = [word for word in ("cos", "sin") if word in impl.arguments]
+    if len(words) == 1 or bool(words) != (impl.rotary is not None):
+        raise TargetProblem(
+            f"{impl.title} takes {' and '.join(words) or 'no table'} of rotary positions", where=impl.title,
+            expected="cos and sin, and rotary='halves' or 'interleaved' in its description", got=f"rotary={impl.rotary}",
+        )  # fmt: skip
 
 
 def _known(field_name: str, words: Any, known: Any, where: str) -> None:

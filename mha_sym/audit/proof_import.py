@@ -155,7 +155,7 @@ def validate(impl: Implementation, case: Case, found: Import) -> tuple[Setting, 
     numbers = {name: int(size) for name, size in found.sizes.items() if sympy.sympify(size).is_Integer}
     refused: Problem | None = None
     code = compiled(impl) if impl.framework != "torch" and uses_jax(impl) else impl
-    for draw, wanted in enumerate(_settings(numbers, found)):
+    for draw, wanted in enumerate(_settings(numbers, found, impl.positions is not None)):
         try:
             setting = draw_setting(impl, case, 0, draw, wanted)
             shown = run(code, setting.arguments, setting.sizes)
@@ -171,11 +171,11 @@ def validate(impl: Implementation, case: Case, found: Import) -> tuple[Setting, 
     return tuple(agreed)
 
 
-def _settings(numbers: Mapping[str, int], found: Import) -> list[dict[str, int]]:
+def _settings(numbers: Mapping[str, int], found: Import, pairs: bool = False) -> list[dict[str, int]]:
     """Sizes to run at: drawn ones, and some that are 1, but never against what is fixed or tied."""
     tied = {n: sympy.sympify(s) for n, s in found.sizes.items() if n not in numbers and n in ("T", "S", "B")}
     ones: list[tuple[str, ...]] = [("B",), ("T", "S"), ("h",), ("d_k",), ("B", "T", "S")]
-    others = {name for name in found.sizes if name not in numbers}
+    others = {name for name in found.sizes if name not in numbers} | ({"d_k"} if pairs else set())
     free = [dict.fromkeys(names, 1) for names in ones if not set(names) & (set(numbers) | others)]
     if tied:  # sizes that coincide: as many positions as heads, or as many keys as queries
         each = [{"h": n, "G": 2, "R": n, "T": 2 * n + 1} for n in (3, 4, 5, 6, 7, 2)]

@@ -14,11 +14,12 @@ from typing import Any
 import sympy
 
 from mha_sym.attention.dims import Dims
-from mha_sym.attention.forms import Options, Stages, attend, combined, project
+from mha_sym.attention.forms import Options, Stages, attend, combined, project, with_positions
 from mha_sym.attention.layouts import Layout
+from mha_sym.attention.rotary import turned_dims
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.specification import exact_scale
+from mha_sym.audit.specification import angles_of, exact_scale
 from mha_sym.axes import Axis, axis, product
 from mha_sym.expr import Compare, Expr, Input, Named, Reduce, Rename, Repeat, Transpose, walk
 from mha_sym.importers.lift import Masked
@@ -66,18 +67,24 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
     """
     layout = _grouped_rows(impl.how_stored)
     one = "x" in impl.arguments or (case.same and not layout.input_widths())
-    d = layout.dims(**({"S": "T"} if one or case.causal in ("itself", "causal") else {}))
+    rotary = impl.positions
+    d = layout.dims(**({"S": "T"} if one or rotary or case.causal in ("itself", "causal") else {}))
+    d = d if rotary is None else turned_dims(d, rotary)
     parameters = layout.parameters(d, impl.biases)
     x = _inputs(one, d, parameters)
     masks = _Masks(impl, case, d)
-    options = Options(masks.added, masks.kept(), exact_scale(impl))
+    angles = angles_of(impl, d)
+    options = Options(masks.added, masks.kept(), exact_scale(impl), angles)
     if layout.grouped:
         stages = _grouped(layout, d, parameters, impl.biases, x, options)
     else:
         stages = combined(d, x, layout.weights(d, impl.biases), options)
     given: dict[str, Expr | Masked] = {**masks.given, **_ordered(impl, x), **_renamed(impl, parameters)}
+    if angles is not None:
+        given |= {word: _table(getattr(angles, word), impl.order(word).split()) for word in ("cos", "sin")}
     made = Statement({}, stages, masks.assumptions(d), d, _products(layout, d, parameters, impl.biases))
-    return replace(resized(made, sizes), inputs={name: resized(one, sizes) for name, one in given.items()})
+    known = sizes if rotary is None else rotary.resolved(sizes)
+    return replace(resized(made, known), inputs={name: resized(one, known) for name, one in given.items()})
 
 
 def _products(
@@ -151,6 +158,13 @@ def _ordered(impl: Implementation, x: tuple[Expr, Expr, Expr]) -> dict[str, Expr
     return found
 
 
+def _table(table: Expr, order: list[str]) -> Expr:
+    """A table of rotary positions with its axes in the order that the implementation wants; k is the last."""
+    axes = {a.name if a.name in "bt" else "k": a for a in table.axes}
+    given = tuple(axes[n] for n in order if n != "1")
+    return _with_ones(table if given == table.axes else Transpose(table, given), order, axes)
+
+
 # ---------------------------------------------------------------- masks
 
 
@@ -195,9 +209,9 @@ class _Masks:
         return (Assumption("every query keeps at least one key", positive=Reduce("sum", kept, (d.s,))),)
 
 
-def _with_ones(expr: Expr, order: list[str]) -> Expr:
-    """A mask with axes of size 1 where the order has a 1."""
-    names = {one.name: one for one in expr.axes}
+def _with_ones(expr: Expr, order: list[str], letters: Mapping[str, Axis] | None = None) -> Expr:
+    """A mask or table with axes of size 1 where the order has a 1."""
+    names = letters or {one.name: one for one in expr.axes}
     out = tuple(names[n] if n != "1" else axis(f"unit{place}", 1) for place, n in enumerate(order))
     return expr if len(out) == len(expr.axes) else Repeat(expr, out)
 
@@ -230,6 +244,7 @@ def _grouped(
     k = _by_head(project(x[1], d.s, w["w_k"], product(g, d.k), w.get("b_k"), d), "K", "g")
     v = _by_head(project(x[2], d.s, w["w_v"], product(g, d.v), w.get("b_v"), d), "V", "g")
     lead = " ".join(pair)
+    q, k = with_positions(d, q, k, o)
     scores, weights, z = attend(d, q, k, v, o, f"b {lead}", shared="b g")
     c = Named(rearrange(z, f"b {lead} t v -> b t ({lead} v)"), "C", "transpose back, then join")
     y = einsum(f"b t ({lead} v), ({lead} v) m -> b t m", c, w["w_o"])

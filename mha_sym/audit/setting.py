@@ -14,6 +14,7 @@ from einops import rearrange
 
 from mha_sym.arrays import size_value
 from mha_sym.attention.layouts import INPUT_WIDTHS
+from mha_sym.attention.rotary import PAIR_COUNT, REST
 from mha_sym.attention.rows import GROUPS
 from mha_sym.audit.call import letters
 from mha_sym.audit.cases import Case, causal_keep, mask_argument, padding_keep
@@ -70,16 +71,17 @@ def draw_setting(
     Raises:
         Problem: for sizes or lengths that cannot be, and for weights that do not fit the layout.
     """
-    fixed = _solved(impl, {**_fixed(impl), **(sizes or {})})
+    fixed = _solved(impl, _with_pairs(impl, {**_fixed(impl), **(sizes or {})}, draw))
     chosen = draw_sizes(np.random.default_rng([seed, draw]), _names(impl), fixed, _same(impl, case, fixed))
     if case.aligned == "bottom-right" and chosen["T"] > chosen["S"] and not {"T", "S"} & set(fixed):
         chosen["T"], chosen["S"] = chosen["S"], chosen["T"]  # with more queries than keys, the first would see none
+    chosen |= {} if impl.positions is None else impl.positions.sizes(chosen["d_k"])
     rng = np.random.default_rng([seed, draw, *case.name.encode()])
     own = impl.weights is not None and (draw == 0 or "weights" not in impl.arguments)
     weights = _own_weights(impl) if own else _drawn_weights(impl, rng, chosen)
     x = _inputs(impl, case, rng, chosen)
     parts = _kept_parts(case, rng, chosen, lengths, whole=bool(draw % 2))
-    arrays: dict[str, Array] = {**weights, **x}
+    arrays: dict[str, Array] = {**weights, **x, **_tables(impl, rng, chosen)}
     if "b s" in parts:
         arrays["key_keep"] = parts["b s"]
     mask = None
@@ -137,6 +139,16 @@ def _groups(impl: Implementation, known: dict[str, int]) -> dict[str, int]:
     return {**known, "G": groups, "R": heads // groups}
 
 
+def _with_pairs(impl: Implementation, fixed: dict[str, int], draw: int) -> dict[str, int]:
+    """The fixed sizes with that of the features of a head, where these are pairs: an even number of them is turned."""
+    rotary = impl.positions
+    if rotary is None or "d_k" in fixed:
+        return fixed
+    pairs = fixed.get(PAIR_COUNT, (3, 2, 4, 5)[draw % 4]) if rotary.width is None else rotary.width // 2
+    rest = 0 if rotary.width is None else fixed.get(REST, (3, 1, 2, 5)[draw % 4])
+    return {**fixed, "d_k": 2 * pairs + rest}
+
+
 def _solved(impl: Implementation, fixed: dict[str, int]) -> dict[str, int]:
     """The fixed sizes with those that follow where the heads together are as wide as a model of fixed width."""
     width = fixed.get("d_model", 0)
@@ -157,7 +169,7 @@ def _same(impl: Implementation, case: Case, fixed: Mapping[str, int]) -> Same:
         same["d_v"] = "d_k"
     if "d_model" in tied:
         same["d_model"] = ("h", "d_k")
-    if case.as_many_keys:
+    if case.as_many_keys or impl.positions is not None:  # positions are those of queries and of keys
         same["S"] = "T"
     if case.same:
         _one_width(impl, fixed)
@@ -213,6 +225,18 @@ def _inputs(
     return {"X_q": x, "X_k": drawn("S", "d_key"), "X_v": drawn("S", "d_value")}
 
 
+def _tables(impl: Implementation, rng: np.random.Generator, sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Cosines and sines of positions times drawn frequencies, one angle for every pair, as the convention lays them."""
+    rotary = impl.positions
+    if rotary is None:
+        return {}
+    first = rng.permutation(sizes["B"])[:, None, None] if "b" in impl.order("cos").split() else 0
+    angles = (first + np.arange(sizes["T"])[:, None]) * rng.uniform(0.2, 2.8, sizes[PAIR_COUNT])
+    if not rotary.one_angle:
+        angles = np.concatenate([angles] * 2, -1) if rotary.pairs == "halves" else np.repeat(angles, 2, -1)
+    return {"cos": rounded(np.cos(angles), impl.dtype), "sin": rounded(np.sin(angles), impl.dtype)}
+
+
 def _kept_parts(
     case: Case, rng: np.random.Generator, sizes: Mapping[str, int], lengths: Sequence[int] | None, whole: bool
 ) -> dict[str, Array]:
@@ -263,6 +287,9 @@ def _arguments(
             found[word] = _ordered(arrays[x[word]], word, impl)
         elif word in plain:
             found[word] = plain[word]
+        elif word in ("cos", "sin"):
+            have = " ".join(name for name in ("b", "t", "k") if name in impl.order(word).split())
+            found[word] = np.ascontiguousarray(rearrange(arrays[word], f"{have} -> {impl.order(word)}"))
         elif word in ("mask", "keep", "drop", "key_keep", "key_drop"):
             found[word] = _mask(impl, case, word, arrays, parts, sizes)
         else:

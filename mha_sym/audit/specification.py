@@ -17,11 +17,12 @@ import sympy
 from mha_sym.arrays import all_inputs
 from mha_sym.attention.dims import Dims, Weights
 from mha_sym.attention.forms import Options, Stages, combined
+from mha_sym.attention.rotary import Angles, tables, turned_dims
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.precision import Array
 from mha_sym.audit.recipe import bottom_right
-from mha_sym.axes import Axis
+from mha_sym.axes import Axis, size_symbol
 from mha_sym.errors import TargetProblem
 from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import Compare, Expr, Input
@@ -76,11 +77,24 @@ def specification(impl: Implementation, case: Case) -> Specification:
         >>> specification(Implementation(call=attention), Case("no mask")).stages.y.axes
         (b: B, t: T, m: d_model)
     """
-    d = impl.how_stored.dims()
+    rotary = impl.positions
+    d = impl.how_stored.dims() if rotary is None else turned_dims(impl.how_stored.dims(S="T"), rotary)
     w = impl.how_stored.weights(d, impl.biases)
     x = inputs_of(w, d)
-    options = Options(mask=_mask(impl, case, d), keep=_keep(case, d), scale=exact_scale(impl))
+    options = Options(_mask(impl, case, d), _keep(case, d), _scale(impl), angles_of(impl, d))
     return Specification(d, x, w, options, combined(d, x, w, options))
+
+
+def _scale(impl: Implementation) -> sympy.Expr | None:
+    """The exact scale, on axes where features are pairs if there are rotary positions."""
+    scale, rotary = exact_scale(impl), impl.positions
+    return scale if scale is None or rotary is None else scale.subs(size_symbol("d_k"), rotary.features)
+
+
+def angles_of(impl: Implementation, d: Dims) -> Angles | None:
+    """The tables of the rotary positions of an implementation, over axes of which k is made of pairs."""
+    rotary = impl.positions
+    return None if rotary is None else Angles(**tables(d, rotary, "b" in impl.order("cos").split()))
 
 
 def inputs_of(w: Weights, d: Dims) -> tuple[Input, Input, Input]:

@@ -26,6 +26,7 @@ from mha_sym.importers.sizes import nonnegative, quotient, same
 #: values that decide a question about sizes, pairwise distinct and none of them 1
 HINTS: dict[str, int] = {
     "B": 3, "T": 11, "S": 13, "d_model": 34, "d_key": 35, "d_value": 37, "h": 5, "G": 2, "R": 3, "d_k": 8, "d_v": 7,
+    "d_pairs": 4, "d_rest": 6,
 }  # fmt: skip
 
 #: parts of paths that are not the user's code

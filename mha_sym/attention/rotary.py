@@ -1,0 +1,208 @@
+"""Rotary positions: pairs of features of queries and keys, turned by an angle that depends on the position.
+
+Defines `Rotary` (which features are pairs, and how many of them are turned), `turned_dims` (the axis k as pairs of
+features) and `turned`.  The cosines and sines are tables, any numbers: that they are those of an angle, and of which
+angle, is not said here, and nothing that is proved needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import sympy
+
+from mha_sym.attention.dims import Dims
+from mha_sym.axes import Axis, axis, blocks, product, size_symbol
+from mha_sym.errors import Problem
+from mha_sym.expr import Block, Blocks, Expr, Input, Join, Rename, Repeat, Select, Split, find_axis
+
+#: which features are a pair: feature j and j + r/2 of the first r, or 2j and 2j + 1
+Pairs = Literal["halves", "interleaved"]
+PAIRS: tuple[str, ...] = ("halves", "interleaved")
+
+#: the sizes that an axis of pairs is made of: the number of pairs, and of features that are not turned
+PAIR_COUNT, REST = "d_pairs", "d_rest"
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """The convention of rotary positions.
+
+    Attributes:
+        pairs: which features are a pair, ``halves`` or ``interleaved``.
+        width: how many features of a head are turned, the first of them; None for all.
+        one_angle: whether the tables hold one number for each pair, ``(t, r/2)``; else one for each feature, ``(t, r)``.
+
+    Raises:
+        Problem: for pairs of another kind, and for a width that is not even.
+
+    Example:
+        >>> print(Rotary("interleaved"))
+        rotary positions, interleaved pairs (2j with 2j + 1)
+        >>> print(Rotary("halves", width=4))
+        rotary positions on the first 4 features of a head, halves (j with j + 2)
+    """
+
+    pairs: Pairs = "halves"
+    width: int | None = None
+    one_angle: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pairs not in PAIRS:
+            raise Problem(f"rotary positions cannot be {self.pairs!r}", expected=" or ".join(PAIRS))
+        if self.width is not None and (self.width < 2 or self.width % 2):
+            raise Problem(f"{self.width} features are no pairs", where="rotary positions", expected="an even number")
+
+    def __str__(self) -> str:
+        some = "" if self.width is None else f" on the first {self.width} features of a head"
+        half = "d_k/2" if self.width is None else str(self.width // 2)
+        kind = f"halves (j with j + {half})" if self.pairs == "halves" else "interleaved pairs (2j with 2j + 1)"
+        return f"rotary positions{some}, {kind}"
+
+    def sizes(self, d_k: int) -> dict[str, int]:
+        """The sizes of the axis of pairs for heads of ``d_k`` features.
+
+        Raises:
+            Problem: if there are fewer features, or they are no pairs.
+
+        Example:
+            >>> Rotary(width=4).sizes(6)
+            {'d_pairs': 2, 'd_rest': 2}
+        """
+        width = d_k if self.width is None else self.width
+        if width % 2 or width > d_k or (self.width is not None and width == d_k):
+            raise Problem(
+                f"{width} of {d_k} features cannot be turned", where="rotary positions",
+                expected="an even number, of more features than are turned if not all are",
+            )  # fmt: skip
+        return {PAIR_COUNT: width // 2} if self.width is None else {PAIR_COUNT: width // 2, REST: d_k - width}
+
+    @property
+    def features(self) -> sympy.Expr:
+        """``d_k`` as a number of pairs, and of features that are left.
+
+        Example:
+            >>> Rotary().features
+            2*d_pairs
+        """
+        rest = sympy.Integer(0) if self.width is None else size_symbol(REST)
+        return 2 * size_symbol(PAIR_COUNT) + rest
+
+    def resolved(self, sizes: Mapping[str, sympy.Expr | int]) -> dict[str, sympy.Expr | int]:
+        """Sizes in which ``d_k`` is a number of pairs, and the number of pairs what is known of it.
+
+        Example:
+            >>> Rotary().resolved({"d_model": size_symbol("h") * size_symbol("d_k")})
+            {'d_model': 2*d_pairs*h, 'd_k': 2*d_pairs}
+        """
+        known: dict[str, sympy.Expr | int] = dict(sizes)
+        if self.width is not None:
+            known[PAIR_COUNT] = self.width // 2
+        if "d_k" in known:
+            known |= self.sizes(int(known["d_k"]))
+        pairs = {size_symbol(name): sympy.sympify(known[name]) for name in (PAIR_COUNT, REST) if name in known}
+        d_k = self.features.subs(pairs)
+        return {name: sympy.sympify(size).subs(size_symbol("d_k"), d_k) for name, size in {**known, "d_k": d_k}.items()}
+
+
+@dataclass(frozen=True)
+class Angles:
+    """The tables ``cos`` and ``sin`` over the axes t, of positions, and those of the pairs; they may have an axis b."""
+
+    cos: Expr
+    sin: Expr
+
+
+#: the axis of the two features of a pair, as one laid behind the other: so does code that puts them together
+_ONE_OF_TWO = replace(blocks(axis("c0", 1), axis("c1", 1)), name="c")
+
+
+def turned_dims(d: Dims, rotary: Rotary) -> Dims:
+    """The same axes, k made of pairs: ``(c f)`` for halves and ``(f c)`` for interleaved pairs, c one of two.
+
+    Axes v of the same size are made alike, for parameters that hold keys and values under one letter.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> turned_dims(dims(), Rotary()).k.factors
+        (c: 2, f: d_pairs)
+        >>> turned_dims(dims(), Rotary("interleaved", width=4)).k.blocks
+        (turned: 2*d_pairs, rest: d_rest)
+    """
+    made = _feature_axis("k", rotary)
+    return replace(d, k=made, v=replace(made, name="v") if d.v.size == d.k.size else d.v)
+
+
+def _feature_axis(name: str, rotary: Rotary) -> Axis:
+    pair = axis("f", size_symbol(PAIR_COUNT))
+    pairs = product(_ONE_OF_TWO, pair) if rotary.pairs == "halves" else product(pair, _ONE_OF_TWO)
+    if rotary.width is None:
+        return replace(pairs, name=name)
+    rest = axis("rest", size_symbol(REST))
+    return Axis(name, pairs.size + rest.size, blocks=(replace(pairs, name="turned"), rest))
+
+
+def tables(d: Dims, rotary: Rotary, batch: bool = False) -> dict[str, Input]:
+    """The tables as inputs ``cos`` and ``sin`` over ``(t, k)``, or ``(t, f)`` with one number for each pair.
+
+    Every sample has positions of its own if ``batch`` says so.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> tables(turned_dims(dims(), Rotary()), Rotary(one_angle=True))["cos"].axes
+        (t: T, f: d_pairs)
+    """
+    pairs = d.k.blocks[0] if d.k.blocks else d.k
+    over = next(a for a in pairs.factors if a.name == "f") if rotary.one_angle else pairs
+    return {name: Input(name, (*([d.b] if batch else []), d.t, over)) for name in ("cos", "sin")}
+
+
+def turned(x: Expr, token: Axis, angles: Angles) -> Expr:
+    """Queries or keys ``(..., token, k)`` turned by the angles of their positions.
+
+    ``q'[t, 0, f] = q[t, 0, f] cos[t, 0, f] - q[t, 1, f] sin[t, 0, f]`` and
+    ``q'[t, 1, f] = q[t, 1, f] cos[t, 1, f] + q[t, 0, f] sin[t, 1, f]``; features that are not turned stay.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> d = turned_dims(dims(), Rotary())
+        >>> turned(Input("Q", (d.b, d.h, d.t, d.k)), d.t, Angles(**tables(d, Rotary()))).axes
+        (b: B, h: h, t: T, k: 2*d_pairs)
+    """
+    feature = x.axes[-1]
+    if not feature.blocks:
+        return _turned_pairs(x, feature, token, angles)
+    first, rest = (Block(x, feature, n) for n in (0, 1))
+    whole = Blocks((_turned_pairs(first, feature.blocks[0], token, angles), rest), feature.blocks)
+    return Rename(whole, whole.axes[-1], feature)
+
+
+def _turned_pairs(x: Expr, pairs: Axis, token: Axis, angles: Angles) -> Expr:
+    """All pairs turned: the first features of the pairs and the second are computed apart."""
+    each = Split(x, pairs)
+    parts = []
+    for n, member in enumerate(_ONE_OF_TWO.blocks):
+        mine, other = _one(each, n), _one(each, 1 - n)
+        cos, sin = (_of_position(_one(table, n), token) for table in (angles.cos, angles.sin))
+        made = mine * cos + (other * sin if n else -(other * sin))
+        parts.append(Repeat(made, tuple(member if a == _ONE_OF_TWO else a for a in each.axes)))
+    both = Blocks(tuple(parts), _ONE_OF_TWO.blocks)
+    both = Rename(both, next(a for a in both.axes if a.blocks), _ONE_OF_TWO)
+    return Rename(Join(both, pairs.factors), product(*pairs.factors), pairs)
+
+
+def _one(pairs: Expr, n: int) -> Expr:
+    """One feature of each pair; a table that has one number for each pair as it is."""
+    whole = pairs.axes[-1]
+    each = Split(pairs, whole) if whole.factors else pairs
+    if _ONE_OF_TWO not in each.axes:
+        return each
+    return Select(Block(each, _ONE_OF_TWO, n), _ONE_OF_TWO.blocks[n], 0)
+
+
+def _of_position(table: Expr, token: Axis) -> Expr:
+    """A table over the positions t, over those of queries or keys."""
+    have = find_axis(table, "t", "rotary positions")
+    return table if have == token else Rename(table, have, token)
