@@ -147,7 +147,7 @@ def ablation() -> Question:
     given = "A layer with d_model = 12, h = 3, d_k = 4, d_v = 5"
     return Question(
         6, "head_ablation", "Where exactly is a head ablated, and what does the ablation say?",
-        (ABLATION, PRUNING, SUM),
+        (ABLATION, AVERAGE, PRUNING, SUM),
         (
             shapes_exercise(
                 1, f"{given} is pruned by one head. Write the shape of W_O before and after.",
