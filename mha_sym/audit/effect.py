@@ -21,12 +21,13 @@ from mha_sym.attention.forms import Stages
 from mha_sym.attention.grouped import Groups, copied, grouped_weights
 from mha_sym.audit.draw import draw_lengths, draw_values
 from mha_sym.audit.faults import Fault, find_fault, holds
+from mha_sym.audit.pointwise import POINTWISE
 from mha_sym.audit.precision import Array
 from mha_sym.audit.recipe import Grouped, Site, bottom_right, build, site
 from mha_sym.axes import Axis, axis
 from mha_sym.errors import AxisProblem, NoValue
 from mha_sym.evaluate import evaluate_all
-from mha_sym.expr import Compare, Expr, Input, Permute, Reduce, Reshape, walk
+from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Reshape, walk
 from mha_sym.proof.prover import prove
 from mha_sym.proof.refute import refute
 from mha_sym.proof.theorem import Assumption, Claim, Theorem, Verdict
@@ -185,7 +186,10 @@ def _evaluated(expr: Expr, arrays: Mapping[str, Array]) -> Array | None:
     own = {name: arrays[name] for name in all_inputs([expr])}
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(evaluate_all([expr], own, permutations=orders(expr), masked_rows="zero")[0])
+            found = evaluate_all(
+                [expr], own, permutations=orders(expr), functions=POINTWISE, masked_rows="zero"
+            )  # fmt: skip
+            return np.asarray(found[0])
     except NoValue:
         return None
 
@@ -220,12 +224,17 @@ def hidden(fault: Fault, sizes: Mapping[str, int], around: Surroundings) -> Sure
     kept = site_at(sizes, around).keep
     assumed = (Assumption("every query keeps a key", positive=_counted(kept, sizes)),) if kept is not None else ()
     entries = sizes["B"] * sizes["h"] * sizes["T"] * sizes["S"] + sizes["d_model"] * sizes["h"] * sizes["d_k"]
-    if entries <= _EXACT and refute(claim, assumed, draws=2) is not None:
+    if entries <= _EXACT and _is_exact(forms[1].y) and refute(claim, assumed, draws=2) is not None:
         return None
     statement = Theorem("hidden_here", "", "", (claim,), assumptions=assumed)
     if _is_provable(forms[1].y) and prove(statement, recheck=False).verdict is Verdict.PROVED:
         return "proved"
-    return "exact arithmetic" if entries <= _EXACT else "numbers"
+    return "exact arithmetic" if entries <= _EXACT and _is_exact(forms[1].y) else "numbers"
+
+
+def _is_exact(expr: Expr) -> bool:
+    """Whether exact arithmetic knows all that is computed."""
+    return not any(isinstance(node, Map) and node.op.startswith("fn:") for node in walk(expr))
 
 
 def _is_provable(expr: Expr) -> bool:

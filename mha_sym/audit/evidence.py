@@ -19,6 +19,7 @@ from mha_sym.attention.forms import Options, Stages
 from mha_sym.audit.bounds import Bound
 from mha_sym.audit.compared import Compared
 from mha_sym.audit.faults import Fault, Ties, coinciding, faults, symmetries
+from mha_sym.audit.pointwise import POINTWISE
 from mha_sym.audit.precision import Array, roundoff
 from mha_sym.audit.recipe import Builder, Grouped, Site, site
 from mha_sym.audit.setting import Setting
@@ -267,7 +268,9 @@ def _values(
     arrays = {name: evidence.setting.arrays[name] for name in plan.inputs}
     known = {name: size for name, size in evidence.setting.sizes.items() if name in plan.sizes}
     try:
-        found = evaluate_all(exprs, arrays, sizes=known, permutations=permutations, masked_rows="zero")
+        found = evaluate_all(
+            exprs, arrays, sizes=known, permutations=permutations, functions=POINTWISE, masked_rows="zero"
+        )  # fmt: skip
     except NoValue:
         if len(exprs) == 1:
             return {}

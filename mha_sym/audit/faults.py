@@ -27,6 +27,7 @@ from mha_sym.expr import Expr
 #: the families, in the order of the computation; each is a module of `mha_sym.audit.catalogue`
 FAMILIES: tuple[str, ...] = (
     "heads", "inputs", "weights", "biases", "split", "kv_heads", "scale", "causal", "mask", "softmax", "values", "join",
+    "pointwise",
 )  # fmt: skip
 
 #: coinciding sizes: which size equals which other, or which product of two

@@ -448,10 +448,6 @@ named("all_split_by_view", lambda a: whole(
     a, q=view(project(a, "q"), a.heads), k=groups_viewed(a, "k"), v=groups_viewed(a, "v")
 ))  # fmt: skip
 named(
-    "groups_taken_in_turns_of_their_number",
-    lambda a: regrouped(a, lambda w, n: np.stack([w[..., r // w.shape[-2], :] for r in range(n * w.shape[-2])], -2)),
-)
-named(
     "groups_split_features_first",
     lambda a: regrouped(a, lambda w, n: np.repeat(w.reshape(*w.shape[:-2], w.shape[-1], -1).swapaxes(-1, -2), n, -2)),
 )

@@ -18,6 +18,7 @@ from mha_sym.audit.equality import proved_equal
 from mha_sym.audit.evidence import Forms
 from mha_sym.audit.faults import FAMILIES, coinciding, faults, find_fault, holds, symmetries, tied
 from mha_sym.audit.formulas import departures
+from mha_sym.audit.pointwise import POINTWISE
 from mha_sym.audit.recipe import SLOTS, Builder, Grouped, bottom_right, build, compatible, site
 from mha_sym.axes import axis
 from mha_sym.errors import AxisProblem, Problem
@@ -26,10 +27,13 @@ from mha_sym.expr import Compare, Input, Scalar, walk
 from mha_sym.library import theorem_names
 from mha_sym.proof.refute import refute
 from mha_sym.proof.theorem import Claim
+from tests.audit import mistakes_public  # noqa: F401  adds to MISTAKES
 from tests.audit.mistakes import MISTAKES, Layer
 
 FREE = {"B": 3, "T": 5, "S": 7, "d_model": 11, "h": 4, "d_k": 2, "d_v": 3}
 ORDER = (2, 0, 3, 1)
+#: faults with a function of which exact arithmetic knows nothing
+FUNCTIONS = {one.name for one in faults() if one.family == "pointwise"}
 EVERY = [one.name for one in (*faults(), *symmetries()) if not one.random]
 
 
@@ -102,7 +106,7 @@ def value_of(expr, arrays, sizes):
     known = {name: size for name, size in sizes.items() if name in names}
     given = {name: arrays[name] for name in all_inputs([expr])}
     orders = {"pi": ORDER, "pi_k": tuple(range(sizes["d_k"]))[::-1]}
-    return evaluate_all([expr], given, sizes=known, permutations=orders, masked_rows="zero")[0]
+    return evaluate_all([expr], given, sizes=known, permutations=orders, functions=POINTWISE, masked_rows="zero")[0]
 
 
 @pytest.mark.parametrize("masks", [False, True], ids=["no masks", "all masks"])
@@ -135,12 +139,14 @@ def claim_of(fault):
 
 #: rows of these keep no key: what code puts there, zero, is no value of the form, which is 0/0
 NO_VALUE = {"causal_hides_diagonal_rows_zero", "mask_inverted_rows_zero"}
+#: sizes at which a fault shows, where those that are tried first hide it
+SHOWS = {"causal_alignment_switches_to_less": {"T": 5, "S": 3}}
 
 
-@pytest.mark.parametrize("name", [one.name for one in faults() if one.name not in NO_VALUE])
+@pytest.mark.parametrize("name", [n for one in faults() if (n := one.name) not in NO_VALUE and n not in FUNCTIONS])
 def test_a_fault_is_refuted(name):
     _, claim, assumed = claim_of(find_fault(name))
-    found = refute(claim, assumed)
+    found = refute(claim, assumed, SHOWS.get(name))
     assert found is not None and found.left != found.right
 
 

@@ -13,6 +13,7 @@ from mha_sym.expr import Compare, Expr, Select
 _FAMILY = "causal"
 _MEND = "keep = arange(S)[None, :] <= arange(T)[:, None]"
 _END = "keep = arange(S)[None, :] <= arange(T)[:, None] + S - T"
+_EITHER = f"{_MEND} for T < S and T > S alike, or + S - T in both"
 _DECLARE = "declare it, causal=True, or take the mask out"
 
 
@@ -33,6 +34,17 @@ def _moved(op: str, offset: int) -> Slot:
         return bottom_right(at.d, op, offset)
 
     return make
+
+
+def _from_the_wider(at: Site) -> Expr:
+    """``s <= t + max(S - T, 0)``: what either corner keeps."""
+    start: Expr = Compare("le", at.d.s, at.d.t)
+    return without(both(without(start), without(bottom_right(at.d))))
+
+
+def _from_the_narrower(at: Site) -> Expr:
+    """``s <= t + min(S - T, 0)``: what both corners keep."""
+    return both(Compare("le", at.d.s, at.d.t), bottom_right(at.d))
 
 
 def _first_row_kept(at: Site) -> Expr:
@@ -112,6 +124,16 @@ FAULTS: tuple[Fault, ...] = (
         "causal_aligned_top_left",
         "The causal mask is aligned with the first query and key instead of the last: s <= t.",
         _FROM_THE_END, _END, _later(lambda at: Compare("le", at.d.s, at.d.t)), "from_the_end",
+    ),
+    _fault(
+        "causal_alignment_switches_to_more",
+        "The corner from which the causal mask is counted depends on which is longer: s <= t + max(S - T, 0).",
+        _FROM_THE_END, _EITHER, {**_later(_from_the_wider), **HIDDEN},
+    ),
+    _fault(
+        "causal_alignment_switches_to_less",
+        "The corner from which the causal mask is counted depends on which is longer: s <= t + min(S - T, 0).",
+        _FROM_THE_END, _EITHER, {**_later(_from_the_narrower), **HIDDEN},
     ),
     _fault(
         "causal_sees_next_token", "The causal mask is off by one: every query sees the next key, too.",

@@ -63,6 +63,12 @@ def _viewed(at: Site) -> tuple[Site, Back]:
     return _exchanged_site(at, read), lambda y: Reshape(y, (at.d.b, at.d.t, y.axes[2]))
 
 
+def _features_first(at: Site) -> Site:
+    """Inputs laid out as ``(b, m, t)``, as convolutions leave them, and viewed as ``(b, t, m)``."""
+    x = [Reshape(Transpose(one, (one.axes[0], one.axes[2], one.axes[1])), one.axes) for one in at.x]
+    return replace(at, x=(x[0], x[1], x[2]))
+
+
 def _output_left(at: Site, y: Expr) -> Expr:
     return Reshape(Transpose(y, (at.d.t, at.d.b, at.d.m)), (at.d.b, at.d.t, at.d.m))
 
@@ -123,6 +129,12 @@ FAULTS: tuple[Fault, ...] = (
         needs=("unpadded",),
     ),
     Fault(
+        name="inputs_viewed_features_first",
+        words="The input (B, d_model, T), with its features first, is viewed as (B, T, d_model) instead of transposed.",
+        symptom="Every token is made of features of others.", mend="x = rearrange(x, 'b m t -> b t m')", step=3,
+        stage="q", edits={"before": _features_first}, family=_FAMILY,
+    ),
+    Fault(
         name="output_left_sequence_first",
         words="The output is computed as (T, B, d_model) and viewed as (B, T, d_model).",
         symptom="Rows are right but at other places.", mend="y = rearrange(y, 't b m -> b t m')", step=8, stage="y",
@@ -137,6 +149,10 @@ FAULTS: tuple[Fault, ...] = (
         mend=_MEND_INPUTS, step=3, stage="k", edits={"before": _self_attention}, needs=("cross",), family=_FAMILY,
     ),
     _other_input("queries_from_key_input", "The queries are made of the key input.", "q", (1, 1, 2), ties=_SAME_TOKENS),
+    _other_input(
+        "queries_and_values_from_key_input", "Queries and values are made of the key input.", "q", (1, 1, 1),
+        ties=_SAME_TOKENS,
+    ),
     _other_input(
         "query_and_key_inputs_exchanged", "The inputs of queries and keys are exchanged.", "q", (1, 0, 2),
         ties=_SAME_TOKENS,

@@ -8,9 +8,24 @@ from dataclasses import replace
 import sympy
 
 from mha_sym.audit.faults import Fault
-from mha_sym.audit.recipe import Edits, Grouped, Site, Slot, there
+from mha_sym.audit.recipe import Edits, Grouped, Site, Slot, along, there
 from mha_sym.axes import Axis, axis, blocks, product
-from mha_sym.expr import Block, Blocks, Compare, Expr, Join, Rename, Repeat, Reshape, Select, Split
+from mha_sym.expr import (
+    Block,
+    Blocks,
+    Compare,
+    Expr,
+    Join,
+    Map,
+    Reduce,
+    Rename,
+    Repeat,
+    Reshape,
+    Select,
+    Split,
+    Table,
+    Transpose,
+)
 from mha_sym.pattern import einsum, rearrange, repeat
 
 _FAMILY = "kv_heads"
@@ -54,11 +69,29 @@ def _by_feature(kv: Grouped, h: Axis, value: Expr, lead: str, feature: str) -> E
 
 
 def _wrong_turns(kv: Grouped, h: Axis, value: Expr, lead: str, feature: str) -> Expr:
-    """Head r uses group ``r // g``: with ``r = i g + j`` that is group i, which exists while i is below g."""
+    """Head r uses group ``r // g mod g``: with ``r = i g + j`` that is the group that i is, taken modulo g."""
     i, j = axis("i", kv.n.size), axis("j", kv.g.size)
-    chosen = einsum(f"{lead} {kv.g.name} {feature}, i {kv.g.name} -> {lead} i {feature}", value, Compare("eq", i, kv.g))
+    turn = product(axis("p", kv.n.size), kv.g)  # i = p g + group for one p
+    group = Reduce("sum", Split(Compare("eq", i, turn), turn), (turn.factors[0],))
+    chosen = einsum(f"{lead} {kv.g.name} {feature}, i {kv.g.name} -> {lead} i {feature}", value, group)
     wide = repeat(chosen, f"{lead} i {feature} -> {lead} i j {feature}", [j])
     return Reshape(wide, (*value.axes[:-2], h, value.axes[-1]))
+
+
+def _by_tile(size: int) -> Spread:
+    """Heads are taken ``size`` at a time, all with the group of the first: head r uses ``(r - r mod size) // n``."""
+
+    def spread(kv: Grouped, h: Axis, value: Expr, lead: str, feature: str) -> Expr:
+        heads, tile = axis("heads", h.size), axis("tile", h.size)
+        places = product(tile, axis("place", size))
+        inside = Reduce("sum", Split(Compare("eq", h, places), places), (places.factors[1],))  # h tile: r is in it
+        first = Select(Split(Compare("eq", heads, places), places), places.factors[1], 0)  # heads tile: starts it
+        each = repeat(value, f"{lead} {kv.g.name} {feature} -> {lead} {kv.g.name} {kv.n.name} {feature}", [kv.n])
+        whole = Reshape(each, (*value.axes[:-2], heads, value.axes[-1]))
+        pattern = f"h tile, heads tile, {lead} heads {feature} -> {lead} h {feature}"
+        return einsum(pattern, inside, first, whole)
+
+    return spread
 
 
 def _exchanged(kv: Grouped, h: Axis, value: Expr, lead: str, feature: str) -> Expr:
@@ -116,14 +149,57 @@ def _repacked(per_group: bool) -> Slot:
             given = {"q": queries, "k": alone[kind + "k"], "v": Rename(alone[kind + "v"], at.d.v, k)}
             read = _unpacked(not per_group, _packed(per_group, given, kv, k), kv, k)
             parts[kind + "q"] = Join(Rename(Join(read["q"], (kv.g, kv.n)), _groups(kv), at.d.h), (at.d.h, k))
-            for letter, over in (("k", at.d.hk), ("v", at.d.hv)):
-                feature = over.factors[1]
-                value = read[letter] if feature == k else Rename(read[letter], k, feature)
-                each = Repeat(value, (*value.axes[:-2], kv.g, kv.n, feature))
-                parts[kind + letter] = Join(Rename(Join(each, (kv.g, kv.n)), _groups(kv), at.d.h), over.factors)
+            for letter in "kv":
+                parts[kind + letter] = _to_heads(at, read[letter], letter)
         return replace(at, w=replace(at.w, **parts))
 
     return before
+
+
+def _pairs_repacked(stored: str, read: str) -> Slot:
+    """Keys and values in one array, stored in one order of (two g k) and read in another; g is h without groups."""
+
+    def before(at: Site) -> Site:
+        d, kv, parts = at.d, at.kv, dict[str, Expr]()
+        alone = kv.weights(at) if kv else {
+            name: Split(value, d.hk if name[-1] == "k" else d.hv) for name, value in at.w.items().items()
+            if name[-1] in "kv"
+        }  # fmt: skip
+        known = {"two": axis("two", 2), "g": kv.g if kv else d.h, "k": d.k}
+        for kind in ("w_", "b_"):
+            if not {kind + "k", kind + "v"} <= set(alone):
+                continue
+            both = {"k": alone[kind + "k"], "v": along(alone[kind + "v"], d.v, d.k)}
+            lead = both["k"].axes[:-2]
+            whole = _side_by_side(both, known["two"])
+            laid = Transpose(whole, (*lead, *(known[name] for name in stored.split())))
+            seen = Reshape(laid, (*lead, *(known[name] for name in read.split())))
+            for place, letter in enumerate("kv"):
+                value = Transpose(Select(seen, known["two"], place), (*lead, known["g"], d.k))
+                parts[kind + letter] = _to_heads(at, value, letter)
+        return replace(at, w=replace(at.w, **parts))
+
+    return before
+
+
+def _side_by_side(parts: Mapping[str, Expr], two: Axis) -> Expr:
+    """Keys and values, each ``... g k``, as ``... two g k``."""
+    (*lead, g, k), found = parts["k"].axes, []
+    for place, letter in enumerate("kv"):
+        wide = Repeat(parts[letter], (*lead, two, g, k))
+        found.append(Map("mul", (wide, Table(f"place_{letter}", (two,), (1 - place, place)))))
+    return found[0] + found[1]
+
+
+def _to_heads(at: Site, value: Expr, letter: str) -> Expr:
+    """Keys or values of the groups, ``... g k``, as canonical weights; of the heads where there are no groups."""
+    over = at.d.hk if letter == "k" else at.d.hv
+    feature = over.factors[1]
+    value = along(value, at.d.k, feature)
+    if at.kv is None:
+        return Join(value, over.factors)
+    each = Repeat(value, (*value.axes[:-2], at.kv.g, at.kv.n, feature))
+    return Join(Rename(Join(each, (at.kv.g, at.kv.n)), _groups(at.kv), at.d.h), over.factors)
 
 
 def _groups(kv: Grouped) -> Axis:
@@ -167,6 +243,14 @@ def _misread(name: str, words: str, per_group: bool) -> Fault:
     )  # fmt: skip
 
 
+def _pairs(name: str, stored: str, read: str, words: str) -> Fault:
+    return Fault(
+        name=name, words=words, symptom="Shapes agree; heads get keys where values are meant, and those of others.",
+        mend=f"k, v = rearrange(w, '({stored}) m -> two m (g k)', two=2, g=kv_heads)", step=2, stage="k",
+        edits={"before": _pairs_repacked(stored, read)}, ties={"d_v": "d_k"}, family=_FAMILY,
+    )  # fmt: skip
+
+
 _WHY = "Right where there is one group, or one head a group."
 
 FAULTS: tuple[Fault, ...] = (
@@ -189,6 +273,14 @@ FAULTS: tuple[Fault, ...] = (
         "grouped_by_group_taken_for_blocks",
         "Grouped weights packed group by group, n queries with their key and value, are read as [Q; K; V].", True,
     ),
+    _pairs(
+        "keys_and_values_per_head_taken_for_blocks", "g two k", "two g k",
+        "Keys and values packed per head, [k1 v1 k2 v2 ...], are cut in halves.",
+    ),
+    _pairs(
+        "key_and_value_blocks_taken_for_per_head", "two g k", "g two k",
+        "Keys and values packed as halves [K; V] are read per head, [k1 v1 k2 v2 ...].",
+    ),
     _fault(
         "groups_split_by_view", "Keys and values of the groups (B, S, g d) are viewed straight to (B, g, S, d).",
         "Groups mix tokens; right where there is one group.", {"split_k": _viewed("k"), "split_v": _viewed("v")},
@@ -200,8 +292,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _fault(
         "groups_taken_in_turns_of_their_number",
-        "Head r uses group r // g where r // n is meant, with g groups of n heads each.",
+        "Head r uses group (r // g) mod g where r // n is meant, with g groups of n heads each.",
         "Right where there are as many groups as heads in each.", _each(_wrong_turns, "k", "v"),
+    ),
+    *(
+        _fault(
+            f"groups_by_tiles_of_{size}",
+            f"Heads are taken {size} at a time, all with the group of the first: head r uses (r - r mod {size}) // n.",
+            f"Right where {size} divides the number of heads in a group.", _each(_by_tile(size), "k", "v"),
+        )
+        for size in (2, 4)
     ),
     _fault(
         "groups_split_features_first", "Stored keys and values (g d) are split as (d g).",

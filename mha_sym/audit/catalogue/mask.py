@@ -9,7 +9,7 @@ import sympy
 from mha_sym.attention.variants import read_as_each_other
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.recipe import Edits, Site, Slot, both, there, without
-from mha_sym.expr import Expr, Rename, Repeat, Reshape, Scalar, Select, Softmax
+from mha_sym.expr import Expr, Rename, Repeat, Reshape, Scalar, Select, Softmax, Transpose
 from mha_sym.pattern import rearrange
 
 _FAMILY = "mask"
@@ -88,6 +88,14 @@ def _tiled(at: Site) -> Expr:
     d = at.d
     tiled = Repeat(padding, (d.h, d.b, d.s))
     return Reshape(tiled, (d.b, d.h, d.s))
+
+
+def _repeated(at: Site) -> Expr:
+    """The mask of sample b is repeated h times in a row, ``(b h)``, and read head by head, ``(h b)``."""
+    padding = there(at.padding, "padding")
+    d = at.d
+    read = Reshape(Repeat(padding, (d.b, d.h, d.s)), (d.h, d.b, d.s))
+    return Transpose(read, (d.b, d.h, d.s))
 
 
 def _per_head(at: Site) -> Expr:
@@ -235,6 +243,12 @@ FAULTS: tuple[Fault, ...] = (
         "The padding mask is tiled to (h B) where the scores are (B h): samples get the masks of others.",
         "Right at B = 1 or with equal lengths.", "repeat(keep, 'b s -> (b h) 1 s', h=h)",
         {"before": _padding(_tiled)}, "padding",
+    ),
+    mask_fault(
+        "padding_repeated_for_heads_first",
+        "The padding mask is repeated to (B h) where the scores are (h B): samples get the masks of others.",
+        "Right at B = 1 or with equal lengths.", "repeat(keep, 'b s -> (h b) 1 s', h=h) where heads come first",
+        {"before": _padding(_repeated)}, "padding",
     ),
     mask_fault(
         "padding_read_per_head", "The padding mask (B, S) is broadcast as (h, S): head r gets the mask of sample r.",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import sympy
 
 from mha_sym.attention.variants import interleaved, read_as_each_other
 from mha_sym.audit.faults import Fault
@@ -44,6 +47,18 @@ def untransposed(letter: str) -> Slot:
     def split(at: Site, flat: Expr) -> Expr:
         apart = rearrange(flat, f"b {token} (h {feature}) -> b {token} h {feature}")
         return read_as_each_other(apart, at.d.t if token == "t" else at.d.s, at.d.h)
+
+    return split
+
+
+def _channels_first(letter: str) -> Slot:
+    """``(b (h k) t)``, as convolutions leave it, read as ``(b h t k)`` without moving an entry."""
+    token, feature = _LETTERS[letter]
+
+    def split(at: Site, flat: Expr) -> Expr:
+        d = at.d
+        turned = rearrange(flat, f"b {token} (h {feature}) -> b (h {feature}) {token}")
+        return Reshape(turned, (d.b, d.h, d.t if token == "t" else d.s, d.k if feature == "k" else d.v))
 
     return split
 
@@ -121,6 +136,12 @@ def _of_heads(at: Site, weights: Expr, v: Expr) -> Expr:
     return einsum("b t h g, b t g v -> b t h v", weights, Rename(mine, at.d.h, other))
 
 
+def _sum_of_heads(at: Site, weights: Expr, v: Expr) -> Expr:
+    """``bthg,btuv->bthv``: the heads of the values have another letter, so that each is summed alone."""
+    mine = Rename(Rename(v, at.d.s, at.d.t), at.d.h, axis("u", at.d.h.size))
+    return einsum("b t h g, b t u v -> b t h v", weights, mine)
+
+
 _BETWEEN: Edits = {
     "split_q": _apart("t", "k"), "split_k": _apart("s", "k"), "split_v": _apart("s", "v"),
     "product": _between_heads, "softmax": _over_heads, "mix": _of_heads,
@@ -133,6 +154,70 @@ def _join_straight(at: Site, z: Expr) -> Expr:
 
 def _join_after_transpose(at: Site, z: Expr) -> Expr:
     return Reshape(rearrange(z, "b t h v -> b h t v"), (at.d.b, at.d.t, at.d.hv))
+
+
+# ---------------------------------------------------------------- features attend to features
+
+
+def _between_features(at: Site, q: Expr, k: Expr) -> Expr:
+    other = axis("j", at.d.k.size)
+    mine = Rename(Rename(k, at.d.s, at.d.t), at.d.k, other)
+    return einsum("b t h k, b t h j -> b t k j", q, mine)
+
+
+def _over_features(at: Site, scores: Expr) -> Expr:
+    return Softmax(scores, (axis("j", at.d.k.size),))
+
+
+def _of_features(at: Site, weights: Expr, v: Expr) -> Expr:
+    other = axis("j", at.d.k.size)
+    mine = Rename(Rename(v, at.d.s, at.d.t), at.d.v, other)
+    return Rename(einsum("b t k j, b t h j -> b t k h", weights, mine), at.d.k, at.d.v)
+
+
+def _scale_of_heads(at: Site) -> Site:
+    """The scale of code that divides by the root of the last axis, which is h here."""
+    return replace(at, scale=1 / sympy.sqrt(at.d.h.size)) if at.scale == at.d.scale else at
+
+
+_FEATURES: Edits = {
+    "split_q": _apart("t", "k"), "split_k": _apart("s", "k"), "split_v": _apart("s", "v"),
+    "product": _between_features, "softmax": _over_features, "mix": _of_features,
+}  # fmt: skip
+
+
+def _left_turned(at: Site, z: Expr) -> Expr:
+    return Reshape(z, (at.d.b, at.d.t, at.d.hv))
+
+
+def _turned_back(at: Site, z: Expr) -> Expr:
+    return rearrange(z, "b t v h -> b t (h v)")
+
+
+def _usual_way_out(at: Site, z: Expr) -> Expr:
+    return Reshape(rearrange(z, "b t v h -> b v t h"), (at.d.b, at.d.t, at.d.hv))
+
+
+def _features_attend() -> tuple[Fault, ...]:
+    ways = {
+        "": ("", _left_turned), "_turned_back": (", and back after it", _turned_back),
+        "_transposed_after": (", and tokens with the first of them after it", _usual_way_out),
+    }  # fmt: skip
+    scales: dict[str, tuple[str, Edits]] = {
+        "": ("", {}), "_scaled_by_heads": ("; the scale is 1/sqrt(h)", {"before": _scale_of_heads}),
+    }  # fmt: skip
+    return tuple(
+        Fault(
+            name=f"features_attend_to_features{way}{scale}",
+            words=f"(B, T, h, d) becomes (B, T, d, h): the last two axes are exchanged{out} instead of tokens and "
+            f"heads, and every token's features attend to one another{factor}.",
+            symptom="No token sees another one; the weights are (d, d) for each token.",
+            mend=_mend("qkv"), step=3, stage="q", edits={**_FEATURES, **edits, "join": join}, needs=("unmasked",),
+            ties={"S": "T", "d_v": "d_k"}, family=_FAMILY,
+        )
+        for way, (out, join) in ways.items()
+        for scale, (factor, edits) in scales.items()
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- K
@@ -165,6 +250,22 @@ FAULTS: tuple[Fault, ...] = (
         symptom="Tokens are mixed on the way out only, by position.",
         mend=_mend("qkv"), step=3, stage="q", edits={**_BETWEEN, "join": _join_after_transpose}, needs=("unmasked",),
         ties={"S": "T"}, family=_FAMILY,
+    ),
+    Fault(
+        name="heads_summed_in_every_token",
+        words="Heads are not moved in front of the tokens, and the einsum of weights and values has two names for one "
+        "axis: every head gets the sum of the values of all heads of its own token.",
+        symptom="No token sees another one; the output does not depend on queries and keys.",
+        mend=_mend("qkv"), step=3, stage="q", edits={**_BETWEEN, "mix": _sum_of_heads, "join": _join_straight},
+        needs=("unmasked",), ties={"S": "T"}, family=_FAMILY,
+    ),
+    *_features_attend(),
+    Fault(
+        name="split_channels_first_by_view",
+        words="Projections (B, h d, T), as a 1x1 convolution gives them, are viewed as (B, h, T, d).",
+        symptom="Heads mix tokens and features; right where T = d or T = 1 only by luck of the sizes.",
+        mend="rearrange(x, 'b (h k) t -> b h t k', h=h)", step=3, stage="q", edits=_each(_channels_first, "qkv"),
+        family=_FAMILY,
     ),
     Fault(
         name="keys_transposed_by_reshape",

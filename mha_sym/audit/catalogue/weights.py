@@ -6,11 +6,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import permutations
 
+import sympy
+
 from mha_sym.attention.dims import Dims
+from mha_sym.attention.forms import project
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.recipe import Site, Slot
-from mha_sym.axes import Axis, Permutation, axis
-from mha_sym.expr import Expr, Join, Map, Permute, Rename, Repeat, Reshape, Select, Split, Table, Transpose
+from mha_sym.axes import Axis, Permutation, axis, product
+from mha_sym.expr import (
+    Compare,
+    Expr,
+    Join,
+    Map,
+    Permute,
+    Rename,
+    Repeat,
+    Reshape,
+    Scalar,
+    Select,
+    Split,
+    Table,
+    Transpose,
+)
 
 _FAMILY = "weights"
 _NAMES = {"w_q": "W_Q", "w_k": "W_K", "w_v": "W_V", "w_o": "W_O"}
@@ -46,6 +63,33 @@ def _viewed(name: str) -> Slot:
         return replace(at, w=replace(at.w, **{name: Reshape(Transpose(w, (columns, rows)), (rows, columns))}))
 
     return before
+
+
+def _zero(name: str) -> Slot:
+    return lambda at: replace(at, w=replace(at.w, **{name: getattr(at.w, name) * Scalar(sympy.Integer(0))}))
+
+
+def _twice(at: Site) -> Site:
+    """Queries, keys and values are projected before the layer projects them: its inputs are ``x W + b``."""
+    features = {"q": at.d.hk, "k": at.d.hk, "v": at.d.hv}
+    x = []
+    for letter, one, token in zip("qkv", at.x, (at.d.t, at.d.s, at.d.s), strict=True):
+        over, given = features[letter], at.w.items()
+        flat = project(one, token, given["w_" + letter], over, given.get("b_" + letter), at.d)
+        x.append(Rename(flat, over, one.axes[-1]))
+    return replace(at, x=(x[0], x[1], x[2]))
+
+
+def _own_features(at: Site) -> Site:
+    """Head r sees only the features of block r of the input: all other entries of the projections count as zero."""
+    parts = {}
+    for name in ("w_q", "w_k", "w_v"):
+        w, over = at.w.items()[name], _joined(at.d, name)
+        block, width = axis("block", at.d.h.size), axis("width", over.factors[1].size)
+        rows = product(block, width)
+        apart = Split(Split(Rename(w, w.axes[0], rows), rows), over) * Compare("eq", block, at.d.h)
+        parts[name] = Rename(Join(Join(apart, over.factors), (block, width)), rows, w.axes[0])
+    return replace(at, w=replace(at.w, **parts))
 
 
 # ---------------------------------------------------------------- packed
@@ -218,6 +262,24 @@ FAULTS: tuple[Fault, ...] = (
     ),
     *_orders(),
     *_shared(),
+    Fault(
+        name="value_matrix_zero", words="W_V counts as zero, as weights do that no file was read into.",
+        symptom="The output is the biases alone, whatever the input.", mend="v = x_v @ w_v, with the weights loaded",
+        step=2, stage="v", edits={"before": _zero("w_v")}, family=_FAMILY,
+    ),
+    Fault(
+        name="projections_applied_twice",
+        words="Queries, keys and values are projected, and projected again by the layer that they are handed to.",
+        symptom="Shapes agree where the width of all heads is d_model.", mend="hand x to the layer, not x @ w",
+        step=2, stage="q", edits={"before": _twice}, ties=_ties(("w_q", "w_k", "w_v"), "kv"), family=_FAMILY,
+    ),
+    Fault(
+        name="inputs_split_before_projection",
+        words="The input is split into heads before it is projected: head r sees block r of the features only.",
+        symptom="An h-th of the parameters has influence, or is there at all.",
+        mend="rearrange(x @ w, 'b t (h k) -> b h t k', h=h), with w of (d_model, h d_k)", step=2, stage="q",
+        edits={"before": _own_features}, needs=("ungrouped",), ties=_ties(("w_q", "w_k", "w_v"), "kv"), family=_FAMILY,
+    ),
     _packed(
         "packed_per_head_taken_for_blocks", "three h k", "h three k",
         "Weights packed as blocks [Q; K; V] are read per head, [q1 k1 v1 q2 k2 v2 ...].",
