@@ -149,13 +149,21 @@ class Layout:
             >>> layout.weights(layout.dims(), "qkvo").w_k.axes
             (n: d_key, (h k): d_k*h)
         """
-        parameters = self.parameters(d, biases)
-        parts = {target: self._canonical(target, parameters, d) for target in self.targets(biases)}
-        return Weights(**parts)
+        return self.taken(self.parameters(d, biases), d, biases)
 
-    def _canonical(self, target: str, parameters: Mapping[str, Input], d: Dims) -> Expr:
+    def taken(self, stored: Mapping[str, Expr], d: Dims, biases: str) -> Weights:
+        """The canonical weights, taken out of expressions that stand for the stored parameters.
+
+        Example:
+            >>> layout = LAYOUTS["linear"]
+            >>> layout.taken(layout.parameters(layout.dims(), ""), layout.dims(), "").w_o.axes
+            ((h v): d_v*h, m: d_model)
+        """
+        return Weights(**{target: self._canonical(target, stored, d) for target in self.targets(biases)})
+
+    def _canonical(self, target: str, stored: Mapping[str, Expr], d: Dims) -> Expr:
         row = self.row(target)
-        value = row.take(parameters[row.stored], d)
+        value = row.take(stored[row.stored], d)
         if "v" in CANONICAL[target] and self.same.get("v") == "k" and d.hk in value.axes:
             value = Rename(value, find_axis(value, d.hk.name, target), d.hv)
         return value

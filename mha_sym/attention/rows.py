@@ -17,7 +17,7 @@ import sympy
 from mha_sym.attention.dims import Dims
 from mha_sym.axes import Axis, axis, blocks, product
 from mha_sym.errors import Problem
-from mha_sym.expr import Block, Expr, Input, Rename, Select, Split, find_axis
+from mha_sym.expr import Block, Expr, Rename, Select, Split, find_axis
 from mha_sym.pattern import rearrange, repeat
 
 #: letters that count parts of a packed parameter and have a fixed size
@@ -104,7 +104,7 @@ class Row:
         """The block of the stored parameter in which the weight lies, and its axes as a pattern."""
         return _one_block(self, parameter, d) if self.part is not None else (parameter, self.left)
 
-    def take(self, parameter: Input, d: Dims) -> Expr:
+    def take(self, parameter: Expr, d: Dims) -> Expr:
         """The canonical weight, as an expression of the stored parameter."""
         value, left = self.opened(parameter, d)
         if not self.letters & GROUPS.keys():
