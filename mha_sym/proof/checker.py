@@ -55,7 +55,7 @@ def replay(term: Term, steps: Iterable[Step], context: Context, scope: Scope) ->
     for step in steps:
         term = apply_step(term, step, context)
         if step.rule == "lemma" and step.args["at"]:  # the only rule that may bring positions along
-            check_term(term, scope, context.bijections, path=step.path)
+            check_term(term, scope, context.bijections, {}, step.path)
     return term
 
 
@@ -81,7 +81,7 @@ def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str
         for certificate in certificates:
             name, known = certificate.goal.name, replace(context, lemmas={**context.lemmas, **proved})
             proved[name] = _prove(certificate, known)
-    except TermError as fault:
+    except (TermError, ValueError) as fault:
         raise Rejected(f"{name}: {fault}") from fault
     return proved
 
@@ -89,7 +89,7 @@ def check_all(certificates: Iterable[Certificate], context: Context) -> dict[str
 def _prove(certificate: Certificate, context: Context) -> Goal:
     goal, ends = certificate.goal, []
     for term, steps in ((goal.left, certificate.left), (goal.right, certificate.right)):
-        check_term(term, scope_of(goal.variables), context.bijections)
+        check_term(term, scope_of(goal.variables), context.bijections, lengths(context))
         ends.append(replay(term, steps, context, scope_of(goal.variables)))
     if not equal(*ends):
         raise Rejected("the two sides end in different terms")
@@ -98,13 +98,19 @@ def _prove(certificate: Certificate, context: Context) -> Goal:
 
 def check_context(context: Context) -> None:
     """Refuse definitions that rest on themselves or on variables of others, and names that are two things."""
-    unknown = set(context.definitions)
-    names = [*unknown, *context.booleans, *context.tables]
+    known = lengths(context) | dict.fromkeys(context.definitions, -1)
+    names = [*context.definitions, *context.booleans, *context.tables]
     need(len(set(names)) == len(names), "one name")
     for name, definition in context.definitions.items():
-        check_term(definition.body, scope_of(definition.params), context.bijections, unknown)
-        unknown.discard(name)
+        check_term(definition.body, scope_of(definition.params), context.bijections, known)
+        known[name] = len(definition.params)
     for variables, term in context.positive:
-        check_term(term, scope_of(variables), context.bijections)
+        check_term(term, scope_of(variables), context.bijections, known)
     for domain in context.bijections.values():
         check_domain(domain)
+
+
+def lengths(context: Context) -> dict[str, int]:
+    """How many positions the entries of each table and each defined tensor have."""
+    tables = {name: len(place) for name, table in context.tables.items() for place in table}
+    return tables | {name: len(one.params) for name, one in context.definitions.items()}

@@ -8,7 +8,7 @@ to exist where a statement mentions it, but no lemma or definition is used at it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, product
@@ -60,10 +60,10 @@ def check_domain(domain: Domain) -> None:
     need(not (domain.factors and domain.blocks), "a product and a concatenation at once")
     for one in (*domain.factors, *domain.blocks):
         check_domain(one)
+    check_term(domain.size, {}, {}, {})
     size, sizes = expanded(domain.size), tuple(one.size for one in domain.factors or domain.blocks)
     need(bool(size) and all(c > 0 and c.denominator == 1 for _, c in size), "a size that is no positive integer")
-    whole = Mul(sizes) if domain.factors else Add(sizes)
-    need(not sizes or expanded(whole) == size, "the axes inside have another size")
+    need(not sizes or expanded((Mul if domain.factors else Add)(sizes)) == size, "the axes inside have another size")
 
 
 # ---------------------------------------------------------------- positions
@@ -88,6 +88,7 @@ def check_position(index: Index, axis: Domain | None, bijections: Bijections, sc
             need(bool(axes), "not a product axis")
         case Part(inner, domain, number):
             need(0 <= number < len(domain.factors), "no such factor")
+            check_domain(domain)
             own, inside, axes = domain.factors[number], (inner,), (domain,)
         case Inj(inner, own, number):
             need(0 <= number < len(own.blocks), "no such block")
@@ -99,8 +100,7 @@ def check_position(index: Index, axis: Domain | None, bijections: Bijections, sc
             raise TermError("not a position")
     if own is not None:
         check_domain(own)
-        fits = axis is None or own is axis or expanded(own.size) == expanded(axis.size)
-        need(fits, "a position outside its axis")
+        need(axis is None or own is axis or expanded(own.size) == expanded(axis.size), "a position outside its axis")
     need(len(inside) == len(axes), "not one position a factor")
     for one, domain in zip(inside, axes, strict=True):
         check_position(one, domain, bijections, scope)
@@ -110,18 +110,16 @@ def check_position(index: Index, axis: Domain | None, bijections: Bijections, sc
 
 
 def check_term(
-    term: Term, scope: Scope, bijections: Bijections, unknown: Set[str] = frozenset(), path: tuple[int, ...] = ()
+    term: Term, scope: Scope, bijections: Bijections, lengths: Mapping[str, int], path: tuple[int, ...] = ()
 ) -> None:
-    """Refuse a term that is not well formed at a path, or that mentions a name that is ``unknown``."""
+    """Refuse a term that is not well formed at a path; ``lengths`` says how many positions entries of a name have."""
     at: tuple[Index, ...] = ()
     match term:
         case Entry(name, at):
-            need(name not in unknown, "a definition that rests on itself")
-        case Num(value):
+            need(lengths.get(name, len(at)) == len(at), "a definition that rests on itself, or has other positions")
+        case Num(value) | Size(_, value):
             need(isinstance(value, Fraction), "a number that is not exact")
-        case Size(name, power):
-            need(isinstance(power, Fraction), "a power that is not exact")
-            need(not (name.isdigit() and int(name) == 0), "a size of zero")
+            need(isinstance(term, Num) or not term.name.isdigit() or int(term.name) > 0, "a size of zero")
         case Cmp(op, left, right, offset):
             need(op in ("le", "eq") and isinstance(offset, int), "no such bracket")
             at = (left, right)
@@ -133,7 +131,7 @@ def check_term(
         check_position(index, None, bijections, scope)
     for number, child in enumerate(children(term)):
         if path[:1] in ((), (number,)):
-            check_term(child, scope, bijections, unknown, path[1:])
+            check_term(child, scope, bijections, lengths, path[1:])
 
 
 def scope_of(variables: tuple[Var, ...]) -> Scope:

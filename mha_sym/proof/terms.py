@@ -331,8 +331,7 @@ def key(node: Any, env: Mapping[str, str] | None = None, depth: int = 0) -> str:
     """
     match node:
         case Var(name, domain):
-            label = env.get(name) if env else None
-            return f"{name!r}{domain_key(domain)}" if label is None else label
+            return env[name] if env and name in env else f"{name!r}{domain_key(domain)}"
         case _ if type(node) in _CLOSED:
             return domain_key(node) if isinstance(node, Domain) else repr(node)
         case tuple():

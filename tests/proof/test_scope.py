@@ -182,6 +182,7 @@ BAD: list[tuple[Index, Domain, str]] = [
     (Part(Join(HK, (j, r)), KH, 0), K, "a position outside its axis"),
     (Part(Join(HK, (r,)), KH, 0), K, "not one position a factor"),
     (Part(Var("c", WRONG), WRONG, 0), H, "the axes inside have another size"),
+    (Part(r, WRONG, 0), H, "the axes inside have another size"),
     ("r", H, "not a position"),  # type: ignore[list-item]
 ]
 
@@ -236,6 +237,8 @@ def test_a_lemma_wants_positions_that_certainly_exist() -> None:
         (Cmp("le", r, r, 0.5), "no such bracket"),  # type: ignore[arg-type]
         (Bind("prod", r, ONE), "no such binder"), (Entry("x", (At(-3),)), "a position outside its axis"),
         (Entry("later", ()), "a definition that rests on itself, or has other positions"),
+        (Entry("pair", (r,)), "a definition that rests on itself, or has other positions"),
+        (Entry("pair", (r, r, r)), "a definition that rests on itself, or has other positions"),
         (Cmp("le", r, Var("q", H)), "a variable that is not in scope"),
         (sum_over(Var("s", H), Entry("x", (Var("s", S),))), "a variable that is not in scope"),
         (Add((ONE, Apply("exp", Mul((Num(0.5),))))), "a number that is not exact"),  # type: ignore[arg-type]
@@ -248,7 +251,7 @@ def test_terms_that_say_nothing(term: Term, reason: str) -> None:
 
 def test_terms_that_say_something() -> None:
     sizes = (Size("5", HALF), Size("h", Fraction(-1, 2)), number(HALF))
-    for term in (*sizes, Entry("x", ()), Cmp("le", r, c, -3), Bind("max", r, ONE)):
+    for term in (*sizes, Entry("x", ()), Entry("pair", (r, c)), Cmp("le", r, c, -3), Bind("max", r, ONE)):
         check_term(term, SCOPE, CONTEXT.bijections, {"later": -1, "pair": 2})
 
 

@@ -90,30 +90,30 @@ def _at(value: Any, path: tuple[Any, ...]) -> Any:
 
 def false_goal(statement: Statement) -> str:
     """The name of a goal that is false somewhere, if one is; what cannot be evaluated says nothing."""
-    names = sorted(_sizes((statement.goals, statement.context)))
+    names = sorted(sizes_of((statement.goals, statement.context)))
     for seed in range(WORLDS):
         rng = Random(seed)
         world = World({name: rng.choice([2, 3]) for name in names}, statement.context, seed)
         for goal in statement.goals:
             try:
-                if _assumed(statement.context, world) and not _holds(goal, world, rng):
+                if assumed(statement.context, world) and not _holds(goal, world, rng):
                     return goal.name
             except UNCLEAR:
                 continue
     return ""
 
 
-def _sizes(value: Any) -> set[str]:
+def sizes_of(value: Any) -> set[str]:
     if isinstance(value, Size):
         return set() if value.name.isdigit() else {value.name}
     if is_dataclass(value):
-        return {name for one in fields(value) for name in _sizes(getattr(value, one.name))}
+        return {name for one in fields(value) for name in sizes_of(getattr(value, one.name))}
     if isinstance(value, dict):
-        return {name for one in value.values() for name in _sizes(one)}
-    return {name for one in value for name in _sizes(one)} if isinstance(value, tuple | list) else set()
+        return {name for one in value.values() for name in sizes_of(one)}
+    return {name for one in value for name in sizes_of(one)} if isinstance(value, tuple | list) else set()
 
 
-def _assumed(context: Context, world: World) -> bool:
+def assumed(context: Context, world: World) -> bool:
     """Whether the assumptions hold everywhere in a world."""
     for variables, term in context.positive:
         for at in product(*(range(world.size(one.domain)) for one in variables)):
