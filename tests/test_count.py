@@ -9,7 +9,6 @@ import pytest
 import sympy
 
 from mha_sym.attention.dims import (
-    Dims,
     combined_weights,
     cross_inputs,
     dims,
@@ -18,8 +17,8 @@ from mha_sym.attention.dims import (
     self_inputs,
     split_heads,
 )
-from mha_sym.attention.forms import Options, Stages, combined, head_sum, separate
-from mha_sym.axes import axis, size_symbol
+from mha_sym.attention.forms import combined, separate
+from mha_sym.axes import axis
 from mha_sym.count import (
     count,
     number,
@@ -37,23 +36,7 @@ from mha_sym.expr import (
     Scalar,
 )
 from mha_sym.pattern import einsum
-
-SIZES = {"B": 2, "T": 3, "S": 5, "d_model": 7, "h": 4, "d_k": 6, "d_v": 8}
-B, T, S, d_model, h, d_k, d_v = (size_symbol(name) for name in SIZES)
-D = dims(S="S")
-FORMS = {
-    "combined": (combined, combined_weights),
-    "separate": (separate, head_weights),
-    "head_sum": (head_sum, head_weights),
-}
-each_form = pytest.mark.parametrize("form", FORMS)
-each_bias = pytest.mark.parametrize("bias", [False, True])
-
-
-def layer(form: str, bias: bool, d: Dims = D, options: Options = Options()) -> Stages:  # noqa: B008
-    make, weights = FORMS[form]
-    return make(d, cross_inputs(d), weights(d, bias), options)
-
+from tests.counted import FORMS, SIZES, B, D, S, T, d_k, d_model, d_v, each_bias, each_form, h, layer
 
 # ---------------------------------------------------------------- what is known of attention
 

@@ -11,14 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_sym.attention.dims import (
-    Dims,
     Weights,
-    combined_weights,
-    cross_inputs,
-    dims,
-    head_weights,
 )
-from mha_sym.attention.forms import Options, Stages, combined, head_sum, separate
+from mha_sym.attention.forms import Options
 from mha_sym.axes import Axis, Index, axis, product, size_symbol
 from mha_sym.costs import COSTS, cost_of
 from mha_sym.count import (
@@ -49,23 +44,7 @@ from mha_sym.expr import (
     Total,
 )
 from mha_sym.pattern import einsum
-
-SIZES = {"B": 2, "T": 3, "S": 5, "d_model": 7, "h": 4, "d_k": 6, "d_v": 8}
-B, T, S, d_model, h, d_k, d_v = (size_symbol(name) for name in SIZES)
-D = dims(S="S")
-FORMS = {
-    "combined": (combined, combined_weights),
-    "separate": (separate, head_weights),
-    "head_sum": (head_sum, head_weights),
-}
-each_form = pytest.mark.parametrize("form", FORMS)
-each_bias = pytest.mark.parametrize("bias", [False, True])
-
-
-def layer(form: str, bias: bool, d: Dims = D, options: Options = Options()) -> Stages:  # noqa: B008
-    make, weights = FORMS[form]
-    return make(d, cross_inputs(d), weights(d, bias), options)
-
+from tests.counted import FORMS, SIZES, B, D, S, T, d_k, d_model, d_v, each_form, h, layer
 
 # ---------------------------------------------------------------- contractions
 
