@@ -95,8 +95,9 @@ def rearrange(expr: Expr, pattern: str) -> Expr:
     opened = _open(expr, left, pattern)
     wanted = [name for group in right for name in members(group)]
     whole = {name for name in right if name in {a.name for a in opened.axes}}
+    kept = whole | {name for group in right for name in members(group)}  # an axis of pairs called k stays one, too
     for one in opened.axes:
-        if one.factors and one.name not in whole:
+        if one.factors and one.name not in kept:
             opened = Split(opened, one)
     wanted = [n for group in right for n in ([group] if group in whole else members(group))]
     have = {a.name: a for a in opened.axes}

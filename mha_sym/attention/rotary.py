@@ -20,7 +20,10 @@ from mha_sym.expr import Block, Blocks, Expr, Input, Join, Rename, Repeat, Selec
 
 #: which features are a pair: feature j and j + r/2 of the first r, or 2j and 2j + 1
 Pairs = Literal["halves", "interleaved"]
+#: what a table holds
+Tables = Literal["feature", "twice", "pair"]
 PAIRS: tuple[str, ...] = ("halves", "interleaved")
+TABLES: tuple[str, ...] = ("feature", "twice", "pair")
 
 #: the sizes that an axis of pairs is made of: the number of pairs, and of features that are not turned
 PAIR_COUNT, REST = "d_pairs", "d_rest"
@@ -33,10 +36,11 @@ class Rotary:
     Attributes:
         pairs: which features are a pair, ``halves`` or ``interleaved``.
         width: how many features of a head are turned, the first of them; None for all.
-        one_angle: whether the tables hold one number for each pair, ``(t, r/2)``; else one for each feature, ``(t, r)``.
+        tables: what the tables of cosines and sines hold for r turned features: a number for each ``feature``,
+            ``(t, r)``; the same, the number of a pair ``twice``; or one for each ``pair``, ``(t, r/2)``.
 
     Raises:
-        Problem: for pairs of another kind, and for a width that is not even.
+        Problem: for pairs or tables of another kind, and for a width that is not even.
 
     Example:
         >>> print(Rotary("interleaved"))
@@ -47,11 +51,12 @@ class Rotary:
 
     pairs: Pairs = "halves"
     width: int | None = None
-    one_angle: bool = False
+    tables: Tables = "feature"
 
     def __post_init__(self) -> None:
-        if self.pairs not in PAIRS:
-            raise Problem(f"rotary positions cannot be {self.pairs!r}", expected=" or ".join(PAIRS))
+        for said, known in ((self.pairs, PAIRS), (self.tables, TABLES)):
+            if said not in known:
+                raise Problem(f"rotary positions cannot be {said!r}", expected=" or ".join(known))
         if self.width is not None and (self.width < 2 or self.width % 2):
             raise Problem(f"{self.width} features are no pairs", where="rotary positions", expected="an even number")
 
@@ -151,12 +156,37 @@ def tables(d: Dims, rotary: Rotary, batch: bool = False) -> dict[str, Input]:
 
     Example:
         >>> from mha_sym.attention.dims import dims
-        >>> tables(turned_dims(dims(), Rotary()), Rotary(one_angle=True))["cos"].axes
+        >>> tables(turned_dims(dims(), Rotary()), Rotary(tables="pair"))["cos"].axes
         (t: T, f: d_pairs)
     """
-    pairs = d.k.blocks[0] if d.k.blocks else d.k
-    over = next(a for a in pairs.factors if a.name == "f") if rotary.one_angle else pairs
+    pairs = _pairs_of(d)
+    over = pairs if rotary.tables == "feature" else find_pair(pairs)
     return {name: Input(name, (*([d.b] if batch else []), d.t, over)) for name in ("cos", "sin")}
+
+
+def handed_over(table: Expr, d: Dims, rotary: Rotary) -> Expr:
+    """A table of `tables` as code is given it: with the number of a pair for each of its features if it is so.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> d, rotary = turned_dims(dims(), Rotary()), Rotary(tables="twice")
+        >>> handed_over(tables(d, rotary)["cos"], d, rotary).axes
+        (t: T, k: 2*d_pairs)
+    """
+    if rotary.tables != "twice":
+        return table
+    pairs = _pairs_of(d)
+    twice = Join(Repeat(table, (*table.axes[:-1], *pairs.factors)), pairs.factors)
+    return Rename(twice, twice.axes[-1], pairs)
+
+
+def _pairs_of(d: Dims) -> Axis:
+    return d.k.blocks[0] if d.k.blocks else d.k
+
+
+def find_pair(pairs: Axis) -> Axis:
+    """The axis f, of the pairs, in the axis of their features."""
+    return next(a for a in pairs.factors if a != _ONE_OF_TWO)
 
 
 def turned(x: Expr, token: Axis, angles: Angles) -> Expr:

@@ -14,7 +14,7 @@ from einops import rearrange
 
 from mha_sym.arrays import size_value
 from mha_sym.attention.layouts import INPUT_WIDTHS
-from mha_sym.attention.rotary import PAIR_COUNT, REST
+from mha_sym.attention.rotary import PAIR_COUNT, REST, Rotary
 from mha_sym.attention.rows import GROUPS
 from mha_sym.audit.call import letters
 from mha_sym.audit.cases import Case, causal_keep, mask_argument, padding_keep
@@ -73,8 +73,10 @@ def draw_setting(
     """
     fixed = _solved(impl, _with_pairs(impl, {**_fixed(impl), **(sizes or {})}, draw))
     chosen = draw_sizes(np.random.default_rng([seed, draw]), _names(impl), fixed, _same(impl, case, fixed))
-    if case.aligned == "bottom-right" and chosen["T"] > chosen["S"] and not {"T", "S"} & set(fixed):
-        chosen["T"], chosen["S"] = chosen["S"], chosen["T"]  # with more queries than keys, the first would see none
+    if not {"T", "S"} & set(fixed) and chosen["T"] != chosen["S"]:
+        # fewer queries than keys and more by turns; counted from the end, more would leave the first without a key
+        fewer = draw % 2 == 0 or case.aligned == "bottom-right"
+        chosen["T"], chosen["S"] = sorted((chosen["T"], chosen["S"]), reverse=not fewer)
     chosen |= {} if impl.positions is None else impl.positions.sizes(chosen["d_k"])
     rng = np.random.default_rng([seed, draw, *case.name.encode()])
     own = impl.weights is not None and (draw == 0 or "weights" not in impl.arguments)
@@ -232,9 +234,23 @@ def _tables(impl: Implementation, rng: np.random.Generator, sizes: Mapping[str, 
         return {}
     first = rng.permutation(sizes["B"])[:, None, None] if "b" in impl.order("cos").split() else 0
     angles = (first + np.arange(sizes["T"])[:, None]) * rng.uniform(0.2, 2.8, sizes[PAIR_COUNT])
-    if not rotary.one_angle:
-        angles = np.concatenate([angles] * 2, -1) if rotary.pairs == "halves" else np.repeat(angles, 2, -1)
+    if rotary.tables == "feature":
+        angles = _twice(angles, rotary)
     return {"cos": rounded(np.cos(angles), impl.dtype), "sin": rounded(np.sin(angles), impl.dtype)}
+
+
+def _twice(table: Array, rotary: Rotary) -> Array:
+    """The numbers of pairs as those of their features."""
+    return np.concatenate([table] * 2, -1) if rotary.pairs == "halves" else np.repeat(table, 2, -1)
+
+
+def _table(impl: Implementation, word: str, table: Array) -> Array:
+    """A table of rotary positions as the implementation wants it."""
+    rotary, order = impl.positions, impl.order(word)
+    assert rotary is not None  # it takes the table
+    have = " ".join(name for name in ("b", "t", "k") if name in order.split())
+    return np.ascontiguousarray(rearrange(_twice(table, rotary) if rotary.tables == "twice" else table,
+                                          f"{have} -> {order}"))
 
 
 def _kept_parts(
@@ -288,8 +304,7 @@ def _arguments(
         elif word in plain:
             found[word] = plain[word]
         elif word in ("cos", "sin"):
-            have = " ".join(name for name in ("b", "t", "k") if name in impl.order(word).split())
-            found[word] = np.ascontiguousarray(rearrange(arrays[word], f"{have} -> {impl.order(word)}"))
+            found[word] = _table(impl, word, arrays[word])
         elif word in ("mask", "keep", "drop", "key_keep", "key_drop"):
             found[word] = _mask(impl, case, word, arrays, parts, sizes)
         else:
