@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test keeps 
     from mha_sym.axes import axis as axis
     from mha_sym.axes import blocks as blocks
     from mha_sym.axes import product as product
+    from mha_sym.checkpoint.convert import convert as convert
     from mha_sym.count import count as count
     from mha_sym.errors import Problem as Problem
     from mha_sym.evaluate import evaluate as evaluate
@@ -89,6 +90,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate",),
     "trace": ("trace",),
     "count": ("count",),
+    "checkpoint.convert": ("convert",),
     "proof.entry": ("entry",),
     "proof.prover": ("prove",),
     "proof.theorem": ("Assumption", "Claim", "Control", "Theorem", "Verdict"),

@@ -28,7 +28,7 @@ from mha_sym.proof.theorem import Claim, Control, Counterexample, Outcome, Repor
 from mha_sym.render.terminal import summary
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = ("prove", "recheck", "derive", "trace", "count", "check", "identify", "critique", "ask")
+COMMANDS = ("prove", "recheck", "derive", "trace", "count", "check", "identify", "convert", "critique", "ask")
 THEOREM_FILE = '''
 from mha_sym.axes import axis
 from mha_sym.expr import Input

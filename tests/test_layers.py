@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "mha_sym"
 
 #: from the ground up; a module may import from its own layer and from those below it
 LAYERS: dict[str, tuple[str, ...]] = {
-    "errors": ("errors", "blame"),
+    "errors": ("errors", "blame", "files"),
     "axes": ("axes",),
     "expr": ("expr",),
     "pattern": ("graph", "pattern"),
@@ -24,6 +24,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "proof": ("proof",),
     "attention": ("attention",),
+    "checkpoint": ("checkpoint",),
     "render": ("render",),
     "importers": ("importers",),
     "audit": ("audit",),

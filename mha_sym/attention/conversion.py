@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import sympy
 
@@ -46,17 +47,17 @@ class Conversion:
     biases: str
     zeros: str = ""
 
-    @property
+    @cached_property
     def given(self) -> dict[str, Input]:
         """The stored parameters of the source, as inputs."""
         return self.source.parameters(self.d, self.biases)
 
-    @property
+    @cached_property
     def wanted(self) -> dict[str, Input]:
         """The stored parameters of the target, as inputs."""
         return self.target.parameters(self.d, self.biases + self.zeros)
 
-    @property
+    @cached_property
     def made(self) -> dict[str, Expr]:
         """The stored parameters of the target, each as an expression of the stored parameters of the source."""
         return put(self.target, self.d, self.biases + self.zeros, self.weights(self.given))

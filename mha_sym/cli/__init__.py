@@ -20,6 +20,7 @@ from mha_sym import __version__
 from mha_sym.cli.ask import ask
 from mha_sym.cli.check import check
 from mha_sym.cli.common import Exit, Unwritable, complain, traceback_option, wants_traceback, write
+from mha_sym.cli.convert import convert
 from mha_sym.cli.count import count
 from mha_sym.cli.critique import critique
 from mha_sym.cli.derive import derive
@@ -41,13 +42,13 @@ from mha_sym.errors import Problem
 @traceback_option
 @click.pass_context
 def app(context: click.Context) -> int:
-    """Prove, refute, recheck, derive, trace, count and check multi-head attention, and ask about it."""
+    """Prove, refute, recheck, derive, trace, count, check and convert multi-head attention, and ask about it."""
     if context.invoked_subcommand is None:
         write(context.get_help())
     return Exit.UNUSABLE
 
 
-for _command in (prove, recheck, derive, trace, count, check, identify, critique, ask):
+for _command in (prove, recheck, derive, trace, count, check, identify, convert, critique, ask):
     app.add_command(_command)
 
 

@@ -1,0 +1,45 @@
+"""``mha-sym convert``: attention weights in one layout written in another.
+
+Everything is in `mha_sym.checkpoint.convert`; this passes the options on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mha_sym.cli.common import json_option, traceback_option, write, write_json
+
+
+@click.command(short_help="Store attention weights in another layout.")
+@click.argument("source", metavar="IN", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--from", "given", required=True, metavar="LAYOUT", help="How the weights are stored, or auto.")
+@click.option("--to", "wanted", required=True, metavar="LAYOUT", help="How to store them.")
+@click.option("--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if shapes do not tell it.")
+@click.option("--kv-heads", type=click.IntRange(min=1), metavar="N", help="Number of key and value heads, if fewer.")
+@click.option("--at", multiple=True, metavar="PREFIX", help="Only layers behind this prefix; may be repeated.")
+@click.option("--repeat-kv", is_flag=True, help="Copy key and value heads for the heads that read them.")
+@click.option("--zero-biases", is_flag=True, help="Store zeros for biases that the layer has not.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@json_option
+@traceback_option
+def convert(as_json: bool, **options: Any) -> int:
+    """Write the attention weights in IN to OUT in another layout.
+
+    IN and OUT are .safetensors or .npz files. All layers whose names are those of LAYOUT are converted, every other
+    tensor is carried over. Entries are moved and never computed with. OUT takes its place after it was read back, and
+    its weights compared with those of IN, head by head, bit for bit.
+
+    The layouts are those that mha-sym identify finds; an unknown one is answered with the list.
+    """
+    from mha_sym.checkpoint.convert import convert as run
+
+    done = run(**options)
+    if as_json:
+        write_json(done.json())
+    else:
+        write(done.text())
+    return 0
