@@ -14,9 +14,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as in typing, which takes longer to load than all of this, and Ctrl-C is not told yet
 if TYPE_CHECKING:  # the same names for type checkers and editors; a test keeps both lists alike
+    from typing import Any
+
     from mha_sym.assertions import assert_attention as assert_attention
     from mha_sym.assertions import assert_catches_faults as assert_catches_faults
     from mha_sym.attention.dims import combined_weights as combined_weights

@@ -157,6 +157,24 @@ if not Path("fast").exists():
     assert all("</html>" in one.read_text() for one in (tmp_path / "book").glob("*.html"))
 
 
+@pytest.mark.parametrize("module", ["mha_sym.cli", "click", "mha_sym.errors", "mha_sym.library"])
+def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, module: str) -> None:
+    """From the first module that the command asks for, also those that it loads when it runs."""
+    code = f"""
+import os, signal, sys
+class Impatient:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Impatient())
+from mha_sym.__main__ import main
+raise SystemExit(main())
+"""
+    line = ("prove", "split_transpose_join_is_identity")
+    assert ended(tmp_path, *line, code=code) == (Exit.INTERRUPTED, "", "mha-sym: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---------------------------------------------------------------- a full disk
 
 

@@ -69,7 +69,7 @@ def test_metadata(wheel: Path) -> None:
     assert "Requires-Python: >=3.11" in metadata
     assert "License-Expression: MIT" in metadata
     assert "Requires-Dist: torch==2.13.0; extra == 'torch'" in metadata
-    assert "mha-sym = mha_sym.cli:main" in archive.read(f"{name}/entry_points.txt").decode()
+    assert "mha-sym = mha_sym.__main__:main" in archive.read(f"{name}/entry_points.txt").decode()
     assert f"{name}/licenses/LICENSE" in archive.namelist()
 
 
