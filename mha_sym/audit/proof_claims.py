@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proof_statement import Statement
+from mha_sym.axes import Axis
 from mha_sym.expr import Expr, Select, Split
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.lift import Lift
@@ -24,17 +25,20 @@ def against_specification(impl: Implementation, statement: Statement, lifted: Li
     """Each output beside the stage of its name."""
     claims = [_claim(impl, statement, word, value) for word, value in lifted.outputs.items()]
     theorem = Theorem("code_eq_specification", "", "", tuple(claims), assumptions=statement.assumptions)
-    return _decided(theorem, bool(lifted.opaque))
+    return _decided(theorem, lifted.opaque)
 
 
-def _decided(theorem: Theorem, opaque: bool) -> list[Outcome]:
+def _decided(theorem: Theorem, opaque: Sequence[str]) -> list[Outcome]:
     """What the prover says of each claim; where a row's maximum stands for any number, a refutation is none."""
+    known = next((name for name in opaque if "max" not in name), "a row's maximum")
     prover = Prover(theorem, recheck=False)
     done = []
     for claim in theorem.claims:
         outcome = prover.claim(claim)
         if outcome.verdict is Verdict.REFUTED and opaque:
-            why = "the code uses a row's maximum in a way in which it does not cancel"
+            why = f"the code uses {known} in a way in which it does not cancel"
+            if known in opaque:
+                why = f"it is refuted where {known} may be any array, and not every array is looked up in a table"
             outcome = replace(outcome, verdict=Verdict.UNDECIDED, counterexample=None, detail=why)
         done.append(outcome)
     return done
@@ -50,7 +54,7 @@ def against_each_other(
             sides = [_claim(impl, statement, word, lifted.outputs[word]) for impl, lifted in (one, other)]
             claims.append(Claim(word, sides[0].left, sides[1].left))
     theorem = Theorem("code_eq_code", "", "", tuple(claims), assumptions=statement.assumptions)
-    return _decided(theorem, bool(one[1].opaque or other[1].opaque))
+    return _decided(theorem, (*one[1].opaque, *other[1].opaque))
 
 
 def _claim(impl: Implementation, statement: Statement, word: str, value: Lifted) -> Claim:
@@ -84,8 +88,13 @@ def _places(order: str, stage: Expr, statement: Statement) -> list[Leaves]:
     found: list[Leaves] = []
     for group in re.findall(r"\([^)]*\)|\S+", order):
         letters = re.findall(r"\w+", group)
-        found.append(tuple(a for n in letters if n != "1" for a in (heads if n == "h" else (named[n],))))
+        found.append(tuple(a for n in letters if n != "1" for a in (heads if n == "h" else _opened(named[n]))))
     return found
+
+
+def _opened(one: Axis) -> Leaves:
+    """An axis as the plain ones and concatenations it is the product of."""
+    return tuple(leaf for factor in one.factors for leaf in _opened(factor)) or (one,)
 
 
 def together(outcomes: Sequence[Outcome]) -> Verdict:

@@ -16,9 +16,11 @@ import sympy
 from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.code_proof import CaseProof, CodeProof
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.position_tables import whole, with_bias
 from mha_sym.audit.proof_claims import against_specification, together
 from mha_sym.audit.proof_conditions import excluded, in_words, once
 from mha_sym.audit.proof_import import Import, fixed_sizes, imported, validate
+from mha_sym.audit.proof_stages import in_stages
 from mha_sym.audit.proof_trace import departure
 from mha_sym.audit.setting import Setting, ties_of
 from mha_sym.axes import size_symbol
@@ -27,7 +29,8 @@ from mha_sym.importers.fold import fold
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.lift import Lift, lift
 from mha_sym.importers.lifted import Names
-from mha_sym.proof.theorem import Verdict
+from mha_sym.importers.lookups import looked_up
+from mha_sym.proof.theorem import Outcome, Verdict
 
 Sizes = Mapping[str, sympy.Expr | int]
 
@@ -56,6 +59,7 @@ def prove_code(
         >>> found.verdict.value, found.symbolic
         ('proved', ('B', 'T', 'd_k', 'd_model', 'd_v', 'h'))
     """
+    impl = whole(impl)
     cases = distinct(cases_of(impl, causal))
     if not cases:
         raise TargetProblem("nothing is left to prove", where=impl.title, got=f"causal={causal}")
@@ -75,7 +79,14 @@ def conventions(impl: Implementation) -> str:
     biases = ", ".join(f"b_{letter.upper()}" for letter in impl.biases) or "no biases"
     mask = "causal by itself" if impl.causal else "masks as they are handed over"
     grouped = ", several query heads to a key head" if impl.how_stored.grouped else ""
-    return f"multi-head attention with scale {scale}, {biases}, {mask}{grouped}"
+    rotary = "" if impl.positions is None else f", {impl.positions}"
+    return f"multi-head attention with scale {scale}, {biases}, {mask}{grouped}{rotary}"
+
+
+def added(cases: Sequence[CaseProof]) -> str:
+    """What is added to the scores, in words."""
+    names = {one.name: None for case in cases for one in looked_up(case.found.graph)[1]}
+    return f", {' and '.join(names)}[query, key, head] added to the scores" if names else ""
 
 
 def masks_of(case: Case) -> tuple[frozenset[str], bool]:
@@ -115,7 +126,7 @@ class Work:
         layout = self.impl.how_stored
         return CodeProof(
             self.impl.title, f"{layout.name}: {layout.words}", tuple(done), self.seconds, problem,
-            (*self.impl.notes, *notes), conventions=conventions(self.impl),
+            (*self.impl.notes, *notes), conventions=conventions(self.impl) + added(done),
         )  # fmt: skip
 
     def freest(self, case: Case) -> tuple[CaseProof, str]:
@@ -154,17 +165,34 @@ class Work:
         found, lifted, agreed = as_expression(self.impl, case, found)
         self.seconds["import"] += time.perf_counter() - started
         started = time.perf_counter()
-        outcomes = tuple(against_specification(self.impl, found.statement, lifted))
+        staged = in_stages(self.impl, case, found, agreed[0], _lifted)
+        outcomes = tuple(staged or against_specification(self.impl, found.statement, lifted))
         if lifted.assumed and together(outcomes) is Verdict.UNDECIDED:  # as it stands, fills and all, it may be refuted
-            plain = lift(found.graph, found.statement.inputs, literal=True)
+            plain = _lifted(found, literal=True)
             again = tuple(against_specification(self.impl, found.statement, plain))
             outcomes = again if together(again) is Verdict.REFUTED else outcomes
+        if together(outcomes) is Verdict.UNDECIDED:
+            found, lifted, outcomes = self.at_lengths(case, found) or (found, lifted, outcomes)
         self.seconds["prove"] += time.perf_counter() - started
         verdict = together(outcomes)
-        departs = departure(self.impl, case, found, agreed[0]) if verdict is not Verdict.PROVED else None
+        biased = any(one.name in found.statement.inputs for one in looked_up(found.graph)[1])
+        blames = verdict is not Verdict.PROVED and not biased  # in numbers, the specification has no such bias
+        departs = departure(self.impl, case, found, agreed[0]) if blames else None
         sizes = tuple(dict(one.sizes) for one in agreed)
         made = CaseProof(case.name, verdict, outcomes, found, lifted, sizes, departs)
         return self.with_conditions(case, made, depth)
+
+    def at_lengths(self, case: Case, found: Import) -> tuple[Import, Lift, tuple[Outcome, ...]] | None:
+        """A refutation at a few positions, with tables in place of what may be any array; None if there is none."""
+        if not looked_up(found.graph)[1] or "T" in found.sizes:
+            return None
+        try:
+            here = imported(self.impl, case, {**found.sizes, "T": _FEW, "S": _FEW})
+            here, lifted, _ = as_expression(self.impl, case, here, table=True)
+        except Problem:
+            return None
+        outcomes = tuple(against_specification(self.impl, here.statement, replace(lifted, opaque=())))
+        return (here, lifted, outcomes) if together(outcomes) is Verdict.REFUTED else None
 
     # ------------------------------------------------------------ conditions on sizes
 
@@ -195,17 +223,26 @@ class Work:
 
 
 def as_expression(
-    impl: Implementation, case: Case, found: Import, unknown: str = "max"
+    impl: Implementation, case: Case, found: Import, unknown: str = "max", table: bool = False
 ) -> tuple[Import, Lift, tuple[Setting, ...]]:
     """An import with its graph folded, its outputs as expressions, and the draws on which graph and code agreed."""
     agreed = validate(impl, case, found)
-    folded = replace(found, graph=fold(found.graph))
+    folded = with_bias(replace(found, graph=fold(found.graph)), table)
+    return folded, _lifted(folded, unknown), agreed
+
+
+def _lifted(found: Import, unknown: str = "max", literal: bool = False) -> Lift:
+    """The outputs of an import as expressions; what is looked up by position may be anything."""
     d = found.statement.dims
     names = Names(products=dict(found.statement.products))
     names.learn(a for a in (d.b, d.h, d.t, d.s, d.k, d.v, d.m) if a.size != 1)
-    return folded, lift(folded.graph, found.statement.inputs, names, unknown), agreed
+    graph, lookups = looked_up(found.graph)
+    made = lift(graph, found.statement.inputs, names, unknown, literal)
+    return replace(made, opaque=(*made.opaque, *(one.name for one in lookups)))
 
 
+#: so many queries and keys that three distances are apart
+_FEW = 3
 _TIED = {"d_v": "d_v = d_k", "d_model": "d_model = h d_k"}
 
 

@@ -13,6 +13,7 @@ from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.check import _described
 from mha_sym.audit.code_proof import CaseProof, CodeProof
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.position_tables import whole
 from mha_sym.audit.proof_claims import against_each_other, together
 from mha_sym.audit.proof_import import Import, imported
 from mha_sym.audit.prove_code import Work, as_expression, conventions, distinct, masks_of, prove_code
@@ -60,6 +61,7 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
         >>> prove_equal(*pair).verdict.value
         'proved'
     """
+    one, other = whole(one), whole(other)
     if _same_parameters(one, other):
         other = replace(other, layout=one.layout, names=one.names)
     elif one.how_stored.rows != other.how_stored.rows or one.biases != other.biases:

@@ -7,7 +7,7 @@ module's output within the bound, on two draws.  This runs the module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,10 @@ from mha_sym.audit.dump_file import Stored
 from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import Implementation, left_alone
 from mha_sym.audit.naming import HEADS, KV_HEADS, attribute, namings, supposed
+from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.readings import Reading, Seen, reproducing
 from mha_sym.audit.torch_modules import copied, from_torch, parameters_of, undescribed
+from mha_sym.audit.torch_rotary import from_rotary_module, handing_of
 from mha_sym.audit.undeclared import as_found, as_named, described
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import Problem, TargetProblem
@@ -36,6 +38,10 @@ def from_module(module: Any, name: str = "") -> Implementation:
     """
     if isinstance(module, import_torch().nn.MultiheadAttention):
         return from_torch(module, name)
+    handing = handing_of(module)
+    if handing is not None:
+        title = name or type(module).__qualname__
+        return from_rotary_module(module, handing, lambda one, dtype: found(one, title, undescribed(one, title), dtype))
     return found(module, name, undescribed(module, name))
 
 
@@ -71,11 +77,22 @@ class _Probe:
     def __init__(self, module: Any, heads: int, kv_heads: int | None, name: str, dtype: str) -> None:
         self.module = copied(module, dtype)
         self.training = bool(module.training)
-        self.weights: dict[str, Any] = parameters_of(self.module)
+        every: dict[str, Any] = parameters_of(self.module)
+        self.tables = {name: value for name, value in every.items() if _is_table(self.module, name, value, heads)}
+        self.weights = {name: value for name, value in every.items() if name not in self.tables}
         self.shapes = {one: value.shape for one, value in self.weights.items()}
         self.heads, self.kv_heads = heads, kv_heads
         self.name, self.dtype = name or type(module).__qualname__, dtype
         self.seen = self._outputs()
+
+    def code(self) -> Callable[..., Any]:
+        """The module as a function; with zeros in its tables, if it has some."""
+        if not self.tables:
+            return lambda weights, x: self.call(weights, x)
+        torch, rng = import_torch(), np.random.default_rng(0)
+        kind = getattr(torch, self.dtype)
+        drawn = {name: torch.from_numpy(rng.normal(size=one.shape)).to(kind) for name, one in self.tables.items()}
+        return WithoutTables(self.call, {name: torch.zeros_like(one) for name, one in drawn.items()}, drawn)
 
     def call(self, weights: Mapping[str, Any], x: Any) -> Any:
         """The module on one input; of several outputs the first is y."""
@@ -103,7 +120,7 @@ class _Probe:
         x = rng.normal(size=(batch, length, width))
         tensors = {name: torch.from_numpy(value) for name, value in weights.items()}
         with torch.no_grad():
-            made = guarded(lambda: self.call(tensors, torch.from_numpy(x)), f"{self.name} raised")
+            made = guarded(lambda: self.code()(tensors, torch.from_numpy(x)), f"{self.name} raised")
         if not isinstance(made, torch.Tensor) or tuple(made.shape) != x.shape:
             raise TargetProblem(f"{self.name} gives no y (b, t, m)", got=str(getattr(made, "shape", type(made))))
         return weights, x, made.numpy()
@@ -128,9 +145,22 @@ class _Probe:
     def implementation(self, names: Mapping[str, str], readings: Sequence[Reading]) -> Implementation:
         """The first of the readings, with a note of the others."""
         made = Implementation(
-            call=lambda weights, x: self.call(weights, x), module=self.module, heads=self.heads,
+            call=self.code(), module=self.module, heads=self.heads,
             kv_heads=self.kv_heads if readings[0].layout.grouped else None, weights=self.weights, framework="torch",
             dtype=self.dtype, name=self.name,
             said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND), **described(names, readings),
         )  # fmt: skip
-        return replace(made, notes=(*made.notes, *left_alone(self.module.forward, ("x",))))
+        return replace(made, notes=(*made.notes, *self.zeroed(), *left_alone(self.module.forward, ("x",))))
+
+    def zeroed(self) -> list[str]:
+        """A note on its tables."""
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in self.tables.items())
+        words = "a table of biases for positions: numbers are compared with zeros in it, --prove takes any entries"
+        return [f"{shapes} is {words}"] if shapes else []
+
+
+def _is_table(module: Any, name: str, value: Any, heads: int) -> bool:
+    """Whether a parameter is a table that is looked up and has an entry for every head."""
+    owner = module.get_submodule(name.rpartition(".")[0])
+    embeds = isinstance(owner, import_torch().nn.Embedding) or name.endswith("bias_table")
+    return embeds and value.ndim == 2 and heads in value.shape

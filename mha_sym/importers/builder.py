@@ -42,6 +42,7 @@ from mha_sym.importers.graph import (
     SizeValue,
     Slice,
     Softmax,
+    Take,
 )
 from mha_sym.importers.sizes import as_size, nonnegative, quotient, same, total
 
@@ -166,10 +167,10 @@ class Builder:
         )  # fmt: skip
 
     def cast(self, arg: Ref, dtype: Dtype) -> Ref:
-        """Another precision: nothing over the real numbers, and recorded; to integers only from truth and integers."""
+        """Another precision: nothing over the real numbers, and recorded; from float to integer it rounds toward 0."""
         before, after = np.dtype(self.dtype(arg)).kind, np.dtype(dtype).kind
         if after in "iu" and before == "f":
-            self.refuse("a cast from float to integer rounds, which is not in the vocabulary")
+            return self._add(Map("trunc"), (arg,), self.shape(arg), dtype)
         if after == "b" and before != "b":
             return self.map("ne", arg, self.size(0))
         if self.dtype(arg) == dtype:
@@ -363,6 +364,17 @@ class Builder:
             self.refuse("a position is not in the axis", got=f"{list(positions)} of {size}")
         shape = [len(positions) if n == axis else s for n, s in enumerate(self.shape(arg))]
         return self._add(Gather(axis, tuple(p % size for p in positions)), (arg,), shape, self.dtype(arg))
+
+    def take(self, arg: Ref, axis: int, at: Ref) -> Ref:
+        """The positions of an axis that an array of whole numbers lists; its axes stand where the axis was."""
+        axis, index, shape = self.axis(arg, axis), self.nodes[at], self.shape(arg)
+        if np.dtype(index.dtype).kind not in "iu":
+            self.refuse("positions that are picked are whole numbers", got=index.dtype)
+        after = [*shape[:axis], *index.shape, *shape[axis + 1 :]]
+        if isinstance(index.op, Constant):
+            return self.reshape(self.gather(arg, axis, [int(n) for n in np.ravel(index.op.value)]), after)
+        self.note(assumed=(f"the positions that are looked up are in the table at {self.place}",))
+        return self._add(Take(axis), (arg, at), after, self.dtype(arg))
 
     # ------------------------------------------------------------ definitions that keep their name
 

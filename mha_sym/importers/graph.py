@@ -136,6 +136,13 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True)
+class Take:
+    """The positions of an axis that a second argument lists; its axes stand where the axis was."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
 class Softmax:
     """``exp(x) / sum exp(x)`` along an axis."""
 
@@ -158,14 +165,14 @@ class Attention:
 
 Op: TypeAlias = (
     Input | Constant | SizeValue | Iota | Map | Contract | Reduce | Reshape | Permute | Broadcast | Slice | Concat
-    | Gather | Softmax | Attention
+    | Gather | Take | Softmax | Attention
 )  # fmt: skip
 
 #: scalar functions and their number of arguments
 SCALAR: dict[str, int] = {
     "add": 2, "sub": 2, "mul": 2, "div": 2, "neg": 1, "exp": 1, "sqrt": 1, "pow": 2, "log": 1, "abs": 1, "sin": 1,
     "cos": 1, "tanh": 1, "min": 2, "max": 2, "eq": 2, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "not": 1, "and": 2,
-    "or": 2, "where": 3, "isneginf": 1, "float": 1,
+    "or": 2, "where": 3, "isneginf": 1, "float": 1, "trunc": 1,
 }  # fmt: skip
 #: those whose result is true or false
 TRUTHS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or", "isneginf"})

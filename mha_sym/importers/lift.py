@@ -176,7 +176,9 @@ class _Lifter(Sums):
         plain = [a for a in ready if isinstance(a, Lifted)]
         made = scalar_map(f, plain, dims, None if self.literal else self.assume)
         if made is None:
-            raise self.problem(f"{f} of these is not in the language")
+            rounds = f == "trunc"
+            what = "a cast from float to integer rounds" if rounds else f"{f} of these is not in the language"
+            raise self.problem(what, expected="positions in a table, made of no entries" if rounds else "")
         return made
 
     def positions(self, f: str, args: Sequence[Lifted | Position], dims: tuple[Leaves, ...]) -> Value:
@@ -194,6 +196,12 @@ class _Lifter(Sums):
                 return replace(other, offset=other.offset + number)
         raise self.problem(f"{f} of positions is not in the language", expected="positions compared with one another")
 
+    def take(self, node: g.Node, *args: Value) -> Value:
+        """What is looked up by positions was replaced before."""
+        raise self.problem(
+            "a table is looked up by the entries of an array", expected="a formula of positions, and a table of numbers"
+        )
+
     def attention(self, node: g.Node, *args: Value) -> Value:
         """Expanded before."""
         raise self.problem("scaled dot-product attention was not expanded")
@@ -208,5 +216,5 @@ _HANDLERS: dict[type[Any], Any] = {
     g.Input: _Lifter.input, g.Constant: _Lifter.constant, g.SizeValue: _Lifter.size, g.Iota: _Lifter.iota,
     g.Map: _Lifter.map, g.Contract: _Lifter.contract, g.Reduce: _Lifter.reduce, g.Reshape: _Lifter.reshape,
     g.Permute: _Lifter.permute, g.Broadcast: _Lifter.broadcast, g.Slice: _Lifter.slice, g.Concat: _Lifter.concat,
-    g.Gather: _Lifter.gather, g.Softmax: _Lifter.softmax, g.Attention: _Lifter.attention,
+    g.Gather: _Lifter.gather, g.Take: _Lifter.take, g.Softmax: _Lifter.softmax, g.Attention: _Lifter.attention,
 }  # fmt: skip

@@ -20,6 +20,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": np.minimum, "max": np.maximum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "not": np.logical_not, "and": np.logical_and, "or": np.logical_or,
     "where": np.where, "isneginf": np.isneginf, "float": lambda x: x,
+    "trunc": lambda x: np.trunc(x).astype(np.int64),
 }  # fmt: skip
 
 
@@ -110,6 +111,8 @@ class _Run:
                 return np.concatenate(args, axis=axis)
             case g.Gather(axis, positions):
                 return np.take(args[0], positions, axis=axis)
+            case g.Take(axis):
+                return np.take(args[0], args[1].astype(np.int64), axis=axis)
             case g.Softmax(axis):
                 return _softmax(args[0], axis)
             case g.Attention():

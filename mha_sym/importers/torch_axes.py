@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import sympy
 
 from mha_sym.importers.sizes import as_size, quotient
@@ -262,7 +261,7 @@ def _repeat_interleave(
 # ---------------------------------------------------------------- positions from a list
 
 
-@operation("index", words="gather, for one list of constant positions")
+@operation("index", words="gather or take, for one array of positions")
 def _index(lo: Lowering, self: Cell, indices: Sequence[Cell | None]) -> Cell:
     given = [(n, one) for n, one in enumerate(indices) if one is not None]
     if len(given) != 1:
@@ -271,19 +270,14 @@ def _index(lo: Lowering, self: Cell, indices: Sequence[Cell | None]) -> Cell:
     return _index_select(lo, self, axis, positions)
 
 
-@operation("index_select", words="gather, for constant positions")
+@operation("index_select", words="gather; take, where the positions are computed")
 def _index_select(lo: Lowering, self: Cell, dim: int, index: Cell) -> Cell:
     if lo.g.dtype(lo.ref(index)) == "bool":
         lo.g.refuse("which entries are picked depends on the entries of a tensor", hint="choose with torch.where")
-    values = lo.constant(index)
-    if values is None or values.dtype.kind not in "iu":
-        lo.g.refuse("positions that are picked must be constants", hint="pass the picked array as an input")
-    axis, shape = lo.g.axis(self.ref, dim), list(lo.shape(self))
-    picked = lo.g.gather(lo.ref(self), axis, [int(n) for n in np.ravel(values)])
-    return Cell(lo.g.reshape(picked, [*shape[:axis], *values.shape, *shape[axis + 1 :]]))
+    return Cell(lo.g.take(lo.ref(self), dim, lo.ref(index)))
 
 
-@operation("embedding", words="gather, for constant positions")
+@operation("embedding", words="gather; take, where the positions are computed")
 def _embedding(lo: Lowering, weight: Cell, indices: Cell, *_: Any, **__: Any) -> Cell:
     return _index_select(lo, weight, 0, indices)
 

@@ -38,6 +38,7 @@ _STRUCTURE: tuple[tuple[str, str, str], ...] = (
     ("slice", "consecutive positions of an axis", "`Select`, `Block`"),
     ("concat", "arrays end to end", "sums over the pieces, or `Blocks`"),
     ("gather", "listed positions of an axis of fixed size", "pieces end to end"),
+    ("take", "positions of an axis that a formula of positions gives", "an arbitrary array: `looked_up`"),
     ("softmax", "exp(x) / sum exp(x) along an axis, also where it is written out", "`Softmax`"),
     ("attention", "scaled dot-product attention, opened by its definition", "contraction, mask, softmax, contraction"),
 )

@@ -39,7 +39,7 @@ REFUSED: dict[str, Callable[[Builder, int, int], Any]] = {
     "of symbolic size": lambda b, x, w: b.gather(x, 1, [0]),
     "not in the vocabulary": lambda b, x, w: b.map("erf", x),
     "cannot drop axes": lambda b, x, w: b.broadcast(x, (T, H * K)),
-    "rounds": lambda b, x, w: b.cast(x, "int64"),
+    "whole numbers": lambda b, x, w: b.take(w, 0, x),
     "exclude each other": lambda b, x, w: b.attention(x, x, x, b.constant(True), causal=True),
     "no multiple of": lambda b, x, w: b.attention(
         b.reshape(x, (B, 1, T, H * K)), *(b.broadcast(b.reshape(x, (B, 1, T, H * K)), (B, 2, T, H * K)),) * 2,

@@ -120,7 +120,11 @@ PROGRAMS: dict[str, Program] = {
     "repeat_interleave": lambda x: x.repeat_interleave(3, dim=2),
     "index": lambda x: (x[..., [-2]], x[..., torch.tensor([[0, 3], [5, 0]])]),
     "index_select": lambda x: x.index_select(2, torch.tensor([1, 1, 4])),
-    "embedding": lambda w: F.embedding(torch.tensor([[0, 3], [2, 2]]), w),
+    "embedding": lambda x, w: (
+        F.embedding(torch.tensor([[0, 3], [2, 2]]), w),
+        F.embedding((torch.arange(x.shape[1])[:, None] - 2).abs().clamp(max=3), w),
+        w[:, (torch.arange(x.shape[1]).double() ** 0.5).long().clamp(max=5)],
+    ),
     "index_put": in_place(lambda x: x.index_put_((torch.ones(x.shape[:2]).tril().bool(),), torch.tensor(0.5))),
     # ------------------------------------------------------------ nothing
     "alias": lambda x: torch.ops.aten.alias(x),
@@ -284,7 +288,6 @@ REFUSED: dict[str, tuple[Program, str]] = {
     "dropout in attention": (lambda q, k: F.scaled_dot_product_attention(q, k, k, dropout_p=0.2), "dropout of 0.2"),
     "shape from entries": (lambda x: x[x > 0], "depends on the entries of a tensor"),
     "branch on entries": (lambda x: x if x.sum() > 0 else -x, "depends on the entries of a tensor"),
-    "rounding": (lambda x: x.to(torch.int64), "rounds"),
     "rounding division": (lambda x: torch.div(x, 2, rounding_mode="floor"), "rounds"),
     "integer bits": (lambda x: torch.arange(4) & 1, "truth values"),
     "several indices": (lambda x: x[[0], [0]], "several tensors at once"),

@@ -29,9 +29,9 @@ from transformers.models.phi3.modeling_phi3 import Phi3Attention
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from mha_sym.audit.proof_report import assumptions
 from mha_sym.audit.prove_code import prove_code
 from mha_sym.audit.target import as_implementation
-from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.torch_code import Imported
 from mha_sym.importers.torch_module import Call, Tensor, from_module
 from mha_sym.proof.theorem import Verdict
@@ -104,12 +104,65 @@ def test_imported_module_gives_what_it_gives(name: str, way: str, masked: bool) 
         assert case.graph is not None and {str(one) for one in case.where} == {"Eq(T, 1)"}
 
 
-def test_a_position_bias_that_is_looked_up_is_refused_with_its_place() -> None:
-    config = small(T5Config, "eager", d_model=20, num_heads=4, d_kv=6)
-    module = T5Attention(config, has_relative_attention_bias=True).eval()
-    with pytest.raises(ImportProblem, match="rounds") as problem:
-        from_module(module, Call((Tensor("x", (B, T, 20)),)), HINTS)
-    assert "modeling_t5.py:" in problem.value.where
+def biased(kind: type[T5Attention], way: str = "eager", decoder: bool = False) -> T5Attention:
+    """The attention of T5's first layer, which computes its bias."""
+    config = small(T5Config, way, d_model=20, num_heads=4, d_kv=6, is_decoder=decoder)
+    return kind(config, has_relative_attention_bias=True, layer_idx=0).eval()
+
+
+@pytest.mark.parametrize(("way", "decoder"), [("eager", False), ("sdpa", True)])
+def test_a_bias_that_is_looked_up_by_position_is_any_bias_of_query_key_and_head(way: str, decoder: bool) -> None:
+    module = biased(T5Attention, way, decoder)
+    made = from_module(module, Call((Tensor("x", (B, T, 20)),)), HINTS)
+    # torch's function is asked in another way where there is one query
+    assert agree(made, close=1e-11) == len([t for _, t, _ in SIZES if t > 1 or way == "eager"])
+    found = prove_code(as_implementation(module, "t5"))
+    assert found.verdict is Verdict.PROVED and {"B", "T"} <= set(found.symbolic) and not found.cases[0].open
+    assert found.conventions.endswith("position_bias[query, key, head] added to the scores")
+    (said,) = [one for one in assumptions(found) if one.startswith("position_bias is what the code looks up")]
+    assert "modeling_t5.py:" in said and "any formula, and any table" in said
+
+
+class Swapped(T5Attention):
+    def compute_bias(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return super().compute_bias(*args, **kwargs).transpose(2, 3)
+
+
+class Summed(T5Attention):
+    def compute_bias(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        right = super().compute_bias(*args, **kwargs)
+        return right + right.transpose(2, 3)
+
+
+class OfOneHead(T5Attention):
+    def compute_bias(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return super().compute_bias(*args, **kwargs)[:, :1]
+
+
+class Doubled(T5Attention):
+    def compute_bias(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return 2 * super().compute_bias(*args, **kwargs)
+
+
+@pytest.mark.parametrize("wrong", [Swapped, Summed, OfOneHead, Doubled])
+def test_a_bias_over_other_positions_or_heads_is_refuted(wrong: type[T5Attention]) -> None:
+    found = prove_code(as_implementation(biased(wrong), wrong.__name__))
+    assert found.verdict is Verdict.REFUTED, found.problem
+    assert found.cases[0].outcomes[0].counterexample is not None
+
+
+class ByEntries(T5Attention):
+    """Looks up by what stands at a position, not by where it is."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        rows = (x[0, :, :1] * 3).long().clamp(0, 31).expand(-1, x.shape[1])
+        return super().forward(x, position_bias=self.relative_attention_bias(rows).permute(2, 0, 1)[None])
+
+
+def test_a_lookup_by_the_entries_of_the_input_is_refused() -> None:
+    found = prove_code(as_implementation(biased(ByEntries), "by entries"))
+    assert found.verdict is Verdict.UNDECIDED and found.problem is not None
+    assert "from float to integer rounds" in found.problem.what and __file__ in str(found.problem.where)
 
 
 class Whole(nn.Module):
