@@ -16,7 +16,7 @@ import sympy
 from mha_sym.attention.dims import Dims
 from mha_sym.attention.forms import Options, Stages, attend, combined, project, with_positions
 from mha_sym.attention.layouts import Layout
-from mha_sym.attention.rotary import turned_dims
+from mha_sym.attention.rotary import handed_over, turned_dims
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.specification import angles_of, exact_scale
@@ -80,8 +80,9 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
     else:
         stages = combined(d, x, layout.weights(d, impl.biases), options)
     given: dict[str, Expr | Masked] = {**masks.given, **_ordered(impl, x), **_renamed(impl, parameters)}
-    if angles is not None:
-        given |= {word: _table(getattr(angles, word), impl.order(word).split()) for word in ("cos", "sin")}
+    if rotary is not None and angles is not None:
+        given |= {word: _table(handed_over(getattr(angles, word), d, rotary), impl.order(word).split())
+                  for word in ("cos", "sin")}  # fmt: skip
     made = Statement({}, stages, masks.assumptions(d), d, _products(layout, d, parameters, impl.biases))
     known = sizes if rotary is None else rotary.resolved(sizes)
     return replace(resized(made, known), inputs={name: resized(one, known) for name, one in given.items()})

@@ -16,7 +16,7 @@ from mha_sym.axes import Axis
 from mha_sym.expr import Block, Expr, Select
 from mha_sym.importers import graph as g
 from mha_sym.importers.lift_values import Crossing, Joined, Lifter, Position, Value, size_of
-from mha_sym.importers.lifted import Leaves, Lifted, regroup
+from mha_sym.importers.lifted import Leaves, Lifted, recut, regroup
 from mha_sym.importers.scalars import ZERO
 from mha_sym.importers.sizes import nonnegative, quotient, same, total
 
@@ -138,11 +138,31 @@ class AxisMoves(Lifter):
             part = None if at is None or count is None else self.part(arg, leaf, at[-1], count)
             if at is not None and part is not None:
                 return self.without(part, dim, list(zip(outside, at, strict=False)), rest)
+        again = self.recut_evenly(arg, dim, start, length)
+        if again is not None:
+            return again
         raise self.problem(
             f"positions {start} to {start + length} cut an axis where nothing is known to begin",
             got=" ".join(f"{a.name}: {a.size}" for a in arg.dims[dim]),
             hint="say with --layout how the parameters lie",
         )  # fmt: skip
+
+    def recut_evenly(self, arg: Lifted, dim: int, start: sympy.Expr, length: sympy.Expr) -> Lifted | None:
+        """One of some parts of equal length, which begin where no axis does: the axis read as parts, axes crossing."""
+        leaves = arg.dims[dim]
+        parts, number = quotient(total(a.size for a in leaves), length), quotient(start, length)
+        if parts is None or number is None or not (parts.is_Integer and number.is_Integer):
+            return None
+        part = self.names.fresh(parts, [a.name for a in arg.leaves])
+        inner = self.names.fresh(length, [part.name, *(a.name for a in arg.leaves)]) if length != 1 else None
+        new = (part,) if inner is None else (part, inner)
+        first = sum(len(d) for d in arg.dims[:dim])
+        made = recut(arg, first, first + len(leaves), new)
+        if len(leaves) > 1:
+            self.crossings.append(Crossing(leaves, new, self.graph.nodes[self.number].place, self.number))
+        keep = None if made.keep is None else _at(made.keep, part, int(number))
+        dims = tuple(new[1:] if n == dim else d for n, d in enumerate(arg.dims))
+        return replace(made, dims=dims, expr=_at(made.expr, part, int(number)), keep=keep)
 
     def without(
         self, part: tuple[Lifted, Leaves], dim: int, outside: Sequence[tuple[Axis, sympy.Expr]], rest: Leaves
@@ -222,6 +242,8 @@ class AxisMoves(Lifter):
         whole = size_of(arg, axis)
         one = sympy.Integer(1)
         parts = [self.sliced(arg, axis, sympy.Integer(p), one, whole) for p in node.op.positions]
+        if len(parts) == 1:
+            return parts[0]
         return Joined(axis, tuple(self.plain(p) for p in parts))
 
     def cut(self, value: Value, dim: int, start: sympy.Expr, length: sympy.Expr, whole: sympy.Expr) -> Any:
