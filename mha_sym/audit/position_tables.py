@@ -18,7 +18,7 @@ from mha_sym.audit.proof_import import Import
 from mha_sym.axes import Axis, axis
 from mha_sym.expr import Contract, Expr, Input, Named, Repeat, Table
 from mha_sym.importers.graph import ImportProblem
-from mha_sym.importers.lookups import Lookup, at, looked_up
+from mha_sym.importers.lookups import BIAS, Lookup, at, looked_up
 from mha_sym.importers.sizes import same
 
 
@@ -50,18 +50,19 @@ def whole(impl: Implementation) -> Implementation:
     return replace(impl, call=impl.call.with_tables) if isinstance(impl.call, WithoutTables) else impl
 
 
-def with_bias(found: Import, table: bool = False) -> Import:
+def with_bias(found: Import, table: bool = False, name: str = BIAS) -> Import:
     """An import of which the specification adds to the scores what the code looks up, if it does.
 
     Args:
         found: an import with a folded graph.
         table: whether the bias comes of an arbitrary table, looked up as in the code; lengths are numbers then.
             Otherwise it is an arbitrary array.
+        name: what it is called.
 
     Raises:
         ImportProblem: for what is looked up and is no bias, and for more than one.
     """
-    lookups = looked_up(found.graph)[1]
+    lookups = looked_up(found.graph, name)[1]
     if not lookups:
         return found
     if len(lookups) > 1:

@@ -29,7 +29,7 @@ from mha_sym.importers.fold import fold
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.lift import Lift, lift
 from mha_sym.importers.lifted import Names
-from mha_sym.importers.lookups import looked_up
+from mha_sym.importers.lookups import BIAS, looked_up
 from mha_sym.proof.theorem import Outcome, Verdict
 
 Sizes = Mapping[str, sympy.Expr | int]
@@ -223,20 +223,20 @@ class Work:
 
 
 def as_expression(
-    impl: Implementation, case: Case, found: Import, unknown: str = "max", table: bool = False
+    impl: Implementation, case: Case, found: Import, unknown: str = "max", table: bool = False, bias: str = BIAS
 ) -> tuple[Import, Lift, tuple[Setting, ...]]:
     """An import with its graph folded, its outputs as expressions, and the draws on which graph and code agreed."""
     agreed = validate(impl, case, found)
-    folded = with_bias(replace(found, graph=fold(found.graph)), table)
-    return folded, _lifted(folded, unknown), agreed
+    folded = with_bias(replace(found, graph=fold(found.graph)), table, bias)
+    return folded, _lifted(folded, unknown, bias=bias), agreed
 
 
-def _lifted(found: Import, unknown: str = "max", literal: bool = False) -> Lift:
+def _lifted(found: Import, unknown: str = "max", literal: bool = False, bias: str = BIAS) -> Lift:
     """The outputs of an import as expressions; what is looked up by position may be anything."""
     d = found.statement.dims
     names = Names(products=dict(found.statement.products))
     names.learn(a for a in (d.b, d.h, d.t, d.s, d.k, d.v, d.m) if a.size != 1)
-    graph, lookups = looked_up(found.graph)
+    graph, lookups = looked_up(found.graph, bias)
     made = lift(graph, found.statement.inputs, names, unknown, literal)
     return replace(made, opaque=(*made.opaque, *(one.name for one in lookups)))
 

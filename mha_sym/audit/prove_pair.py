@@ -6,6 +6,7 @@ Defines `prove_target` and `prove_equal`.
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,9 @@ from mha_sym.audit.prove_code import Work, as_expression, conventions, distinct,
 from mha_sym.audit.specification import exact_scale
 from mha_sym.audit.target import load
 from mha_sym.errors import Problem, TargetProblem
+from mha_sym.importers.fold import fold
+from mha_sym.importers.graph import Graph
+from mha_sym.importers.lookups import BIAS, looked_up
 from mha_sym.proof.theorem import Verdict
 
 
@@ -101,6 +105,11 @@ def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Impleme
     return replace(made, cases=(), problem=made.problem or TargetProblem(f"this says nothing of both: {words}"))
 
 
+def biases_of(graph: Graph) -> list[Hashable]:
+    """What is looked up by position: equal only where it is the same table at the same formula."""
+    return [one.same for one in looked_up(graph)[1]]
+
+
 @dataclass
 class _Pair(Work):
     """Two implementations beside each other, at sizes at which both can be followed."""
@@ -114,7 +123,8 @@ class _Pair(Work):
         if second.sizes != found.sizes:  # the other code fixes sizes that this one leaves open
             found = imported(self.impl, case, second.sizes)
         found, lifted, agreed = as_expression(self.impl, case, found)
-        second, theirs, _ = as_expression(self.other, case, second, "other_max")
+        apart = biases_of(fold(second.graph)) != biases_of(found.graph)
+        second, theirs, _ = as_expression(self.other, case, second, "other_max", bias=f"{'other_' * apart}{BIAS}")
         self.seconds["import"] += time.perf_counter() - started
         started = time.perf_counter()
         outcomes = tuple(against_each_other((self.impl, lifted), (self.other, theirs), found.statement))

@@ -89,9 +89,9 @@ class _Probe:
         """The module as a function; with zeros in its tables, if it has some."""
         if not self.tables:
             return lambda weights, x: self.call(weights, x)
-        torch, rng = import_torch(), np.random.default_rng(0)
+        torch = import_torch()
         kind = getattr(torch, self.dtype)
-        drawn = {name: torch.from_numpy(rng.normal(size=one.shape)).to(kind) for name, one in self.tables.items()}
+        drawn = {name: torch.from_numpy(_drawn(name, one.shape)).to(kind) for name, one in self.tables.items()}
         return WithoutTables(self.call, {name: torch.zeros_like(one) for name, one in drawn.items()}, drawn)
 
     def call(self, weights: Mapping[str, Any], x: Any) -> Any:
@@ -157,6 +157,11 @@ class _Probe:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in self.tables.items())
         words = "a table of biases for positions: numbers are compared with zeros in it, --prove takes any entries"
         return [f"{shapes} is {words}"] if shapes else []
+
+
+def _drawn(name: str, shape: tuple[int, ...]) -> Any:
+    """Values of a parameter: those of the same name and shape are the same."""
+    return np.random.default_rng(list(name.encode())).normal(size=shape)
 
 
 def _is_table(module: Any, name: str, value: Any, heads: int) -> bool:

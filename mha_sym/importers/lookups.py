@@ -7,11 +7,15 @@ the formula and the table are; what is refuted may not, as not every array comes
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from mha_sym.importers import graph as g
 from mha_sym.importers.fold import pruned
 from mha_sym.importers.run import run
+
+#: what is looked up
+BIAS = "position_bias"
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Lookup:
         counting: the axes that positions run along, in order; of more than two those that are longer than 1.
         place: where the table is read.
         formula: where the positions in the table are computed.
+        same: equal for two that look up the same table at the same formula, and so hold the same.
     """
 
     name: str
@@ -33,6 +38,7 @@ class Lookup:
     counting: tuple[int, ...]
     place: g.Place
     formula: tuple[g.Place, ...]
+    same: Hashable
 
     def words(self) -> str:
         """What is taken as the code has it, in one sentence."""
@@ -44,7 +50,7 @@ class Lookup:
         )
 
 
-def looked_up(graph: g.Graph, name: str = "position_bias") -> tuple[g.Graph, tuple[Lookup, ...]]:
+def looked_up(graph: g.Graph, name: str = BIAS) -> tuple[g.Graph, tuple[Lookup, ...]]:
     """The graph with an input in place of every table that is read at a formula of positions.
 
     Args:
@@ -75,11 +81,8 @@ def looked_up(graph: g.Graph, name: str = "position_bias") -> tuple[g.Graph, tup
 
 def at(graph: g.Graph, found: Lookup) -> g.Array:
     """The positions in the table, where they depend on no size."""
-    top = graph.nodes[found.node].args[1]
-    below = sorted(_below(graph, top))
-    place = {old: new for new, old in enumerate(below)}
-    nodes = tuple(replace(graph.nodes[n], args=tuple(place[a] for a in graph.nodes[n].args)) for n in below)
-    return run(g.Graph(nodes, {"at": place[top]}), {}, {})["at"]
+    nodes = _part(graph, graph.nodes[found.node].args[1])
+    return run(g.Graph(nodes, {"at": len(nodes) - 1}), {}, {})["at"]
 
 
 def _lookup(graph: g.Graph, number: int, name: str) -> Lookup:
@@ -89,7 +92,23 @@ def _lookup(graph: g.Graph, number: int, name: str) -> Lookup:
     longer = [n for n, size in enumerate(index.shape) if size != 1]
     counting = tuple(node.op.axis + n for n in (range(2) if len(index.shape) == 2 else longer))
     places = dict.fromkeys(graph.nodes[n].place for n in _below(graph, node.args[1]))
-    return Lookup(name, node.shape, number, counting, node.place, tuple(places))
+    return Lookup(name, node.shape, number, counting, node.place, tuple(places), _what(_part(graph, number)))
+
+
+def _what(nodes: Sequence[g.Node]) -> Hashable:
+    """Values by what they are, not by where they stand."""
+    return tuple((_entries(one.op), one.args, one.shape, one.dtype) for one in nodes)
+
+
+def _entries(op: g.Op) -> Hashable:
+    return (op.value.shape, str(op.value.dtype), op.value.tobytes()) if isinstance(op, g.Constant) else op
+
+
+def _part(graph: g.Graph, top: int) -> tuple[g.Node, ...]:
+    """What a value is made of, and itself at the end, counted anew."""
+    below = sorted(_below(graph, top))
+    place = {old: new for new, old in enumerate(below)}
+    return tuple(replace(graph.nodes[n], args=tuple(place[a] for a in graph.nodes[n].args)) for n in below)
 
 
 def _without_inputs(graph: g.Graph) -> set[int]:

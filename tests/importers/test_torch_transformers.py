@@ -31,6 +31,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from mha_sym.audit.proof_report import assumptions
 from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.prove_pair import prove_equal
 from mha_sym.audit.target import as_implementation
 from mha_sym.importers.torch_code import Imported
 from mha_sym.importers.torch_module import Call, Tensor, from_module
@@ -149,6 +150,22 @@ def test_a_bias_over_other_positions_or_heads_is_refuted(wrong: type[T5Attention
     found = prove_code(as_implementation(biased(wrong), wrong.__name__))
     assert found.verdict is Verdict.REFUTED, found.problem
     assert found.cases[0].outcomes[0].counterexample is not None
+
+
+class Backward(T5Attention):
+    """Another formula for what is looked up: distances with the other sign."""
+
+    def compute_bias(self, query_length: int, key_length: int, **_: Any) -> torch.Tensor:
+        away = torch.arange(query_length)[:, None] - torch.arange(key_length)[None, :]
+        bucket = self._relative_position_bucket(away, True, 32, 128)
+        return self.relative_attention_bias(bucket).permute([2, 0, 1]).unsqueeze(0)
+
+
+def test_two_biases_are_one_only_where_the_same_formula_looks_them_up() -> None:
+    one = as_implementation(biased(T5Attention), "one")
+    assert prove_equal(one, as_implementation(biased(T5Attention, "sdpa"), "sdpa")).verdict is Verdict.PROVED
+    found = prove_equal(one, as_implementation(biased(Backward), "backward"))
+    assert found.verdict is Verdict.UNDECIDED and found.problem is None
 
 
 class ByEntries(T5Attention):
