@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_sym.attention.conversion import Conversion
+from mha_sym.attention.conversion import Conversion, conversion
 from mha_sym.attention.conversion_theorem import theorem
 from mha_sym.attention.layouts import LAYOUTS, Layout, find_layout
 from mha_sym.checkpoint.compared import Differs, compare_layer
@@ -80,7 +80,7 @@ def convert(
         refuse_scale(wish)
         plans = _plans(file, wish, at)
         outcome, entries = _outcome(file, plans), _Entries(file, plans)
-        proofs = [_proved(one) for one in {id(plan.conversion): plan.conversion for plan in plans}.values()]
+        proofs = [_proved(one, wish) for one in {id(plan.conversion): plan for plan in plans}.values()]
         try:
             with written_whole(target.resolve()) as (stream, name):
                 save(stream, target, list(outcome.values()), entries, file)
@@ -191,15 +191,19 @@ def _read_back(
         return sum(compare_layer(plan, wish, file, written) for plan in plans)
 
 
-def _proved(conversion: Conversion) -> Proved:
-    """The theorem about a conversion, after the prover had it.
+def _proved(plan: Planned, wish: Wish) -> Proved:
+    """The theorem about a conversion, after the prover had it; where copies become one, that of the way back.
 
     Raises:
         Differs: if it is false; that would be a fault of mha_sym.
     """
-    stated = theorem(conversion)
+    one = plan.conversion
+    if plan.copies > 1 and not wish.source.grouped:
+        one = conversion(wish.target, wish.source, one.biases, own_heads=False)
+    stated = theorem(one)
     report = prove(stated)
     if report.verdict is Verdict.REFUTED:
         raise Differs(f"{stated.name} is false")
-    sizes = sorted({str(size) for one in conversion.given.values() for a in one.axes for size in a.size.free_symbols})
+    axes = [axis for parameter in one.given.values() for axis in parameter.axes]
+    sizes = sorted({str(size) for axis in axes for size in axis.size.free_symbols})
     return Proved(stated.name, report.verdict is Verdict.PROVED, len(stated.claims), tuple(sizes))
