@@ -86,8 +86,8 @@ class _View:
         self.evidence, self.diagnosis, self.conventions = evidence, diagnosis, conventions
         self.shown = {name for one in evidence for name in one.shown}
         self.wrong = {name for one in evidence for name in one.wrong}
-        if diagnosis.symmetries:
-            self.wrong &= {"y"}
+        self.excused = self.wrong - {"y"} if diagnosis.symmetries else set[str]()
+        self.wrong -= self.excused
         self.by_step = {fault.step: fault for one in diagnosis.found for fault in one.faults}
 
     # ------------------------------------------------------------ a fault was found
@@ -119,6 +119,7 @@ class _View:
         hidden = [name for name, effect in faults.items() if effect <= 1]
         told = {name: effect for name, effect in faults.items() if effect > 1}
         detail = f"compared: {', '.join(seen)}; " if seen else ""
+        detail += self._excuse([name for name in seen if name in self.excused])
         if told:
             least = min(told, key=lambda name: told[name])
             detail += (
@@ -133,6 +134,13 @@ class _View:
             return _step(n, "ok", detail)
         status: Status = "ok" if self._coincide(hidden) or set(seen) else HIDDEN
         return _step(n, status, f"{detail}; invisible here: {', '.join(hidden)} ({self._why(hidden)})")
+
+    def _excuse(self, stages: Sequence[str]) -> str:
+        """By which theorem stages are right although they differ."""
+        if not stages:
+            return ""
+        theorems = dict.fromkeys(fault.theorem for one in self.diagnosis.symmetries for fault in one.faults)
+        return f"{', '.join(stages)} differs, but is the same function by theorem {' and '.join(theorems)}; "
 
     def _coincide(self, names: Sequence[str]) -> bool:
         """Whether faults are no faults at these sizes, rather than too small to be seen."""
