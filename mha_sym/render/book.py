@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mha_sym.expr import Expr, Named, walk
-from mha_sym.proof.theorem import Report, Theorem, Verdict
+from mha_sym.proof.theorem import Report, Theorem
 from mha_sym.render import sentences
 from mha_sym.render.derivation import Derivation
 from mha_sym.render.html import Surroundings, html_page, page
@@ -112,7 +112,7 @@ def _index_lines(chapters: Sequence[Chapter], writer: Writer, questions: bool) -
     yield '<h2>Theorems</h2>\n<ul class="controls">'
     for one in chapters:
         found = one.found
-        good = "good" if found.verdict is Verdict.PROVED else "alarm"
+        good = "good" if found.good else "alarm"
         target = escaped(writer.links[found.name])
         yield f'<li><p><a href="{target}">{writer.prose(found.title)}</a></p><p>{writer.prose(found.words)}</p>'
         yield f'<p class="{good}">{writer.prose(sentences.verdict(found))}</p></li>'

@@ -159,6 +159,7 @@ class _Writing:
             proofs=tuple(map(self.proof, claim.proofs)), moves=tuple(map(self.move, claim.moves)),
             conditions=conditions, defined=tuple(map(self.definition, claim.defined)),
             rechecked=tuple(map(self.named, claim.rechecked)),
+            checked=replace(claim.checked, sizes=tuple(map(self.named, claim.checked.sizes))),
         )  # fmt: skip
 
     def proof(self, proof: Proof) -> Proof:

@@ -18,12 +18,13 @@ from mha_sym.expr import Expr, inputs
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Goal
 from mha_sym.proof.meaning import Meaning, goals, positions
-from mha_sym.proof.terms import Index, Term
+from mha_sym.proof.terms import Index, Term, key
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.breaks import plain
 from mha_sym.render.changes import changed
-from mha_sym.render.float_check import digits
+from mha_sym.render.line_check import Checked, check_lines
 from mha_sym.render.moves import Move, moves_of
+from mha_sym.render.notation import Symbol
 from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
 from mha_sym.render.report_json import scope
 from mha_sym.render.scripts import Unicode
@@ -65,9 +66,9 @@ class ClaimPart:
     """A claim: its statement for all ``variables``, its proofs, and how many others go in the same way.
 
     ``moves`` is the way of the left side's entry, where nothing happens but axes being rearranged, and ``way`` is that
-    side; ``defined`` are
-    the definitions that belong here, if there are too many for one table; ``digits`` is to how many digits both sides
-    agreed in floating point at the sizes ``rechecked``.
+    side; ``defined`` are the definitions that belong here, if there are too many for one table; ``rechecked`` are the
+    sizes at which both sides were written out with symbols, and ``checked`` is what came out when every line was
+    computed.
     """
 
     number: int
@@ -84,8 +85,13 @@ class ClaimPart:
     counterexample: Counterexample | None = None
     rechecked: tuple[dict[str, int], ...] = ()
     defined: tuple[DefinedRow, ...] = ()
-    digits: int | None = None
+    checked: Checked = field(default_factory=Checked)
     way: Expr | None = None
+
+    @property
+    def good(self) -> bool:
+        """Proved, and no line of it denied by numbers."""
+        return self.verdict is Verdict.PROVED and not self.checked.wrong
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,11 @@ class Derivation:
     applications: int
 
     @property
+    def good(self) -> bool:
+        """Proved, and no line of it denied by numbers."""
+        return self.verdict is Verdict.PROVED and all(one.good for one in self.claims)
+
+    @property
     def refuted(self) -> int:
         """How many controls are refuted."""
         return sum(one.verdict is Verdict.REFUTED for one in self.controls)
@@ -179,6 +190,7 @@ def derivation(report: Report) -> Derivation:
     groups = [*(list(_terms([one])) for one in claims), [term for _, term in assumed if term is not None]]
     words = vocabulary(groups, meaning, exprs, places)
     claims = [_told_apart(one, Unicode(words.names, words.letters_for)) for one in claims]
+    claims = list(_checked(claims, report, meaning, words.names))
     if len(words.defined) > DEFINITIONS:
         claims = list(_with_definitions(claims, words, meaning))
         words = replace(words, defined=())
@@ -220,15 +232,18 @@ def _claim(number: int, outcome: Outcome, stated: Sequence[Goal]) -> ClaimPart:
         variables=tuple(v.name for v in goal.variables), proofs=tuple(map(_proof, readings)),
         alike=len(certificates) - len(shown), moves=moves, way=claim.left if moves else None,
         conditions=tuple(Condition(tidy(c.term), c.assumed) for r in readings for c in r.conditions),
-        counterexample=outcome.counterexample, rechecked=outcome.rechecked, digits=_digits(outcome),
+        counterexample=outcome.counterexample, rechecked=outcome.rechecked,
     )  # fmt: skip
 
 
-def _digits(outcome: Outcome) -> int | None:
-    """To how many digits the sides of a claim agree in floating point, at all sizes at which it was checked again."""
-    found = [digits(outcome.claim, sizes, seed) for seed, sizes in enumerate(outcome.rechecked)]
-    known = [one for one in found if one is not None]
-    return min(known) if known and len(known) == len(found) else None
+def _checked(
+    claims: Sequence[ClaimPart], report: Report, meaning: Meaning, names: Mapping[str, Symbol]
+) -> Iterator[ClaimPart]:
+    """The claims, with what came out when their lines were computed."""
+    proved = [(shown, known.claim) for shown, known in zip(claims, report.claims, strict=True) if shown.proofs]
+    found = iter(check_lines(proved, report.theorem, meaning.context(), names))
+    for one in claims:
+        yield replace(one, checked=next(found)) if one.proofs else one
 
 
 def _proof(reading: Reading) -> Proof:
@@ -243,10 +258,18 @@ def _told_apart(claim: ClaimPart, notation: Unicode) -> ClaimPart:
     """The claim without lines that look like the line before them; each line knows what it changed."""
     proofs = []
     for proof in claim.proofs:
-        texts = [plain(notation.term(step.term)) for step in proof.steps]
-        kept = [s for n, s in enumerate(proof.steps) if n < 2 or texts[n] != texts[n - 1] or n == len(texts) - 1]
+        last = len(proof.steps) - 1
+        alike = [n for n, (a, b) in enumerate(pairwise(proof.steps), 1) if 1 < n < last and _alike(a, b, notation)]
+        kept = [step for n, step in enumerate(proof.steps) if n not in alike]
         proofs.append(replace(proof, steps=tuple(_compared(kept))))
     return replace(claim, proofs=tuple(proofs))
+
+
+def _alike(one: Step, other: Step, notation: Unicode) -> bool:
+    """Whether two lines look alike; those that differ in more than order, grouping and bound letters do not."""
+    if key(one.term) != key(other.term):
+        return False
+    return plain(notation.term(one.term)) == plain(notation.term(other.term))
 
 
 def _compared(steps: Sequence[Step]) -> Iterator[Step]:

@@ -16,8 +16,9 @@ Defines `derivation_json`.  One object with these members::
                    "axes": [{"words", "sizes": [FORMULA], "at": FORMULA}],
                    "used": [{"positive": FORMULA, "assumed": whether by an assumption}],
                    "detail": what is known if it is not proved, "counterexample": text or null,
-                   "rechecked": [{size: number}],
-                   "digits": to how many both sides agreed in float64, or null}]
+                   "rechecked": [{size: number}], where both sides were written out with symbols,
+                   "checked": {"lines": how many were computed, "sizes": [{size: number}], "digits": to how many all
+                   agree with einops in float64, or null, "wrong", "left_out": [text]}}]
     controls     [{"name", "words", "verdict", "witness": text, "inputs": {name: numbers}}]
     laws         [{"rule", "reason", "latex"}], those used
     applications how many applications of rules the checker replayed
@@ -34,13 +35,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
-from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import ClaimPart, Derivation, Step
@@ -119,9 +120,9 @@ class _Writer:
                 {"words": one.words, "sizes": self._terms(one.sizes), "at": self._at(one.at)} for one in claim.moves
             ],
             "used": [{"positive": self._term(one.term), "assumed": one.assumed} for one in claim.conditions],
-            "detail": "" if claim.verdict is Verdict.PROVED else sentences.undecided(claim),
+            "detail": "" if claim.good else sentences.undecided(claim),
             "counterexample": None if wrong is None else sentences.counterexample(wrong),
-            "rechecked": [dict(one) for one in claim.rechecked], "digits": claim.digits,
+            "rechecked": [dict(one) for one in claim.rechecked], "checked": asdict(claim.checked),
         }  # fmt: skip
 
     def _line(self, step: Step) -> dict[str, Any]:

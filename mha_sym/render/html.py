@@ -90,9 +90,8 @@ class _Page:
     def lines(self) -> Iterator[str]:
         found, prose = self.found, self.writer.prose
         yield f"<h1>{prose(found.title)}</h1>"
-        proved = found.verdict is Verdict.PROVED
-        yield f'<p class="verdict {"good" if proved else "alarm"}">{prose(sentences.verdict(found))}</p>'
-        yield from [] if proved else self._known()
+        yield f'<p class="verdict {"good" if found.good else "alarm"}">{prose(sentences.verdict(found))}</p>'
+        yield from [] if found.good else self._known()
         yield f'<div class="statement"><p><strong>Theorem</strong> (<code>{escaped(found.name)}</code>). '
         yield f"{prose(found.words)}</p></div>"
         if found.source:
@@ -114,7 +113,7 @@ class _Page:
 
     def _known(self) -> Iterator[str]:
         """What is known of a theorem that is not proved, claim by claim."""
-        open_ = [one for one in self.found.claims if one.verdict is not Verdict.PROVED]
+        open_ = [one for one in self.found.claims if not one.good]
         known = [self.writer.prose(sentences.undecided(one)) for one in open_]
         places = [f'<a href="#{self._place(one.number)}">Claim {one.number}</a>' for one in open_]
         yield from _list((f"{place}: {what}" for place, what in zip(places, known, strict=True)), "alarm")
@@ -195,10 +194,9 @@ class _Page:
             'part is <strong style="color:var(--new)">in colour</strong>.</p>'
         )
         for claim in self.found.claims:
-            proved = claim.verdict is Verdict.PROVED
-            yield f'<details class="claim" id="{self._place(claim.number)}"{_open(not proved)}>'
+            yield f'<details class="claim" id="{self._place(claim.number)}"{_open(not claim.good)}>'
             yield f"<summary>{self._headline(claim)}</summary>"
-            yield from [] if proved else [f'<p class="alarm">{self.writer.prose(sentences.undecided(claim))}</p>']
+            yield from [] if claim.good else [f'<p class="alarm">{self.writer.prose(sentences.undecided(claim))}</p>']
             yield from self._inside(claim)
             yield "</details>"
 

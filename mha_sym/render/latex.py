@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
-from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import MARK, level_of, plain
 from mha_sym.render.changes import Path
@@ -108,7 +107,7 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         found = self.found
         yield rf"\derivation{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
-        alarm = "" if found.verdict is Verdict.PROVED else r"\color{alarm}\bfseries "
+        alarm = "" if found.good else r"\color{alarm}\bfseries "
         yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(_lemmas(sentences.verdict(found)))}\par}}"
         yield rf"\begin{{theorem}}{latex_prose(found.words)}\end{{theorem}}"
         yield from [rf"{{\small Source: {latex_words(sentences.ended(found.source))}\par}}"] if found.source else []
@@ -179,7 +178,7 @@ class _Writer:
         statement = self._broken(self.notation.equation(claim.left, claim.right))
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
         yield from (_command("statement", statement, where), r"\end{lemma}")
-        if claim.verdict is not Verdict.PROVED:
+        if not claim.good:
             yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.undecided(claim))}\par}}"
         yield from map(self._definition, claim.defined)
         if claim.proofs:

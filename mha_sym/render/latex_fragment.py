@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, Derivation, Step
@@ -92,7 +91,7 @@ class _Writer:
         first, *more = self._rows(stage(claim, self.notation))
         body = first if not more else r"\begin{gathered}" + r" \\ ".join([first, *more]) + r"\end{gathered}"
         yield from (body, r"\end{equation}", r"\end{lemma}")
-        if claim.verdict is not Verdict.PROVED:
+        if not claim.good:
             yield rf"\textbf{{{latex_prose(sentences.undecided(claim))}}}"
         yield from self._definitions(claim.defined)
         if claim.proofs:
@@ -143,7 +142,7 @@ def _aligned(formula: list[str], reason: str, beside: bool) -> Iterator[str]:
 
 def _verdict(found: Derivation) -> str:
     text = latex_prose(sentences.verdict(found))
-    return text if found.verdict is Verdict.PROVED else rf"\textbf{{{text}}}"
+    return text if found.good else rf"\textbf{{{text}}}"
 
 
 def _pieces(words: Words) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
-from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
@@ -47,7 +46,7 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         found = self.found
         yield f"# {_prose(found.title)}"
-        strong = "" if found.verdict is Verdict.PROVED else "**"
+        strong = "" if found.good else "**"
         yield from ("", f"`{found.name}`. {strong}{_prose(sentences.verdict(found))}{strong}")
         yield from ("", f"**Theorem.** {_prose(found.words)}")
         yield from ("", f"Source: {markdown_words(sentences.ended(found.source))}") if found.source else ()
@@ -111,7 +110,7 @@ class _Writer:
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         yield f"## Claim {claim.number}, {markdown_words(claim.name)}"
         yield from ("", _prose(claim.words)) if claim.words else ()
-        if claim.verdict is not Verdict.PROVED:
+        if not claim.good:
             yield from ("", f"**{_prose(sentences.undecided(claim))}**")
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
         yield from ("", f"{where.capitalize()}:") if where else ()

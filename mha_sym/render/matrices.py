@@ -1,16 +1,19 @@
 """A claim at the height of matrices: ``S_r = Q^(r) K^(r)ᵀ / √d_k = S^(r)``, where the field writes no positions.
 
-Defines `stage`, and `sliced`, the name of a matrix in one head.  Rows and columns are the last two positions of a
-claim; positions of sequences in a batch are left out, those of heads become labels, and the part of a given matrix
-that belongs to a head has the head above it.  What is no product, sum or softmax of matrices is written entry by entry.
+Defines `Matrix` and its kinds, `matrices_of`, which reads the lines of a claim as matrices, `stage`, which writes them,
+and `sliced`, the name of a matrix in one head.  Rows and columns are the last two positions of a claim; positions of
+sequences in a batch are left out, those of heads become labels, and the part of a given matrix that belongs to a head
+has the head above it.  What is no product, sum or softmax of matrices is written entry by entry.  That the matrices
+are what the entries say is checked in `mha_sym.render.matrix_values`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from mha_sym.proof.terms import (
     Add,
@@ -31,9 +34,11 @@ from mha_sym.proof.terms import (
     subst,
 )
 from mha_sym.render.breaks import mark
-from mha_sym.render.derivation import ClaimPart
 from mha_sym.render.notation import Notation, Symbol
 from mha_sym.render.scripts import Latex
+
+if TYPE_CHECKING:
+    from mha_sym.render.derivation import ClaimPart
 
 #: of more lines than this between the sides of a claim only the first and the last are shown
 SHOWN = 4
@@ -42,22 +47,105 @@ SHOWN = 4
 BATCH, HEAD = "b", "r"
 
 
+# ---------------------------------------------------------------- matrices
+
+
+@dataclass(frozen=True)
+class Name:
+    """The matrix of an entry: its ``labels``, the member of a ``family``, or the head whose ``block`` it is.
+
+    ``axes`` are the positions in the entry by which its rows and columns go, or its columns only; ``turned`` if the
+    first of them is that of the columns.
+    """
+
+    entry: Entry
+    axes: tuple[Index, ...]
+    labels: tuple[Index, ...] = ()
+    family: tuple[Index, ...] = ()
+    block: tuple[Index, ...] = ()
+    turned: bool = False
+
+
+@dataclass(frozen=True)
+class Plus:
+    """A sum of matrices; a single row among them is added to every row."""
+
+    args: tuple[Matrix, ...]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A sum over heads."""
+
+    var: Var
+    body: Matrix
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of two matrices."""
+
+    left: Matrix
+    right: Matrix
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A matrix times numbers, which may be one over something."""
+
+    numbers: tuple[Num | Size, ...]
+    arg: Matrix
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A softmax along the columns, of what a mask keeps."""
+
+    scores: Matrix
+    keep: Matrix | None
+
+
+Matrix = Name | Plus | Heads | Product | Scaled | Weights
+
+
+@dataclass(frozen=True)
+class Height:
+    """The lines of a claim that were read as matrices, with the terms that they are; row and column of both."""
+
+    row: Index
+    column: Index
+    lines: tuple[tuple[Matrix, Term], ...]
+
+
+def matrices_of(claim: ClaimPart, names: Mapping[str, Symbol]) -> Height | None:
+    """The lines of a claim at the height of matrices, sides first and last; None if it has none."""
+    found = _Reader.of(claim, names)
+    sides = [found.whole(side) for side in (claim.left, claim.right)] if found else []
+    if found is None or not all(sides):
+        return None
+    between = [(found.whole(term), term) for term in _between(claim)]
+    lines = [(sides[0], claim.left), *between, (sides[1], claim.right)]
+    return Height(*found.places, tuple((matrix, term) for matrix, term in lines if matrix is not None))
+
+
 def stage(claim: ClaimPart, notation: Notation) -> str:
     """What equals what, with marks where it may be broken: in matrices if that can be done, else entry by entry."""
-    found = _Matrices.of(claim, notation)
-    sides = [found.whole(side) for side in (claim.left, claim.right)] if found else []
-    if found is None or not all(sides) or sides[0] == sides[1]:
+    found = matrices_of(claim, notation.names)
+    texts = [_Text(notation).whole(matrix) for matrix, _ in found.lines] if found else []
+    if not texts or texts[0] == texts[-1] or not (texts[0] and texts[-1]):
         return notation.equation(claim.left, claim.right)
-    between = list(dict.fromkeys(filter(None, map(found.whole, _between(claim)))))
+    between = list(dict.fromkeys(filter(None, texts[1:-1])))
     shown = between if len(between) <= SHOWN else [between[0], between[-1]]
-    return f" {mark(0)}= ".join(dict.fromkeys([sides[0], *shown, sides[1]]))
+    return f" {mark(0)}= ".join(dict.fromkeys([texts[0], *shown, texts[-1]]))
 
 
 def sliced(notation: Notation, symbol: Symbol, head: str) -> str:
     """The name of a tensor's matrix in a head: ``Q_r``; nothing if it cannot be written so."""
-    if symbol.label or "_" in symbol.root or symbol.block or symbol.numbered:
-        return ""
-    return _labelled(notation, symbol, head)
+    return _labelled(notation, symbol, head) if _may_be_sliced(symbol) else ""
+
+
+def _may_be_sliced(symbol: Symbol) -> bool:
+    return not (symbol.label or "_" in symbol.root or symbol.block or symbol.numbered)
 
 
 def _between(claim: ClaimPart) -> Iterator[Term]:
@@ -68,97 +156,91 @@ def _between(claim: ClaimPart) -> Iterator[Term]:
                 yield step.term
 
 
+# ---------------------------------------------------------------- reading
+
+
 class _NoMatrix(Exception):
     """A term that is not made of matrices."""
 
 
 @dataclass(frozen=True)
-class _Matrices:
-    """Writes terms whose rows and columns go by two positions, which are made of the ``variables``."""
+class _Reader:
+    """Reads terms whose rows and columns go by two positions, ``places``, which are made of the ``variables``."""
 
-    notation: Notation
+    names: Mapping[str, Symbol]
+    places: tuple[Index, Index]
     row: str
     column: str
     variables: frozenset[str]
 
     @staticmethod
-    def of(claim: ClaimPart, notation: Notation) -> _Matrices | None:
+    def of(claim: ClaimPart, names: Mapping[str, Symbol]) -> _Reader | None:
         """For a claim about two positions besides those of batch and head, or about a joined one."""
         if not isinstance(claim.left, Entry):
             return None
-        heads = notation.names.get(claim.left.name, Symbol("")).heads
+        heads = names.get(claim.left.name, Symbol("")).heads
         places = [one for one in claim.left.at[heads:] if not _is_batch(one) and not _is_head(one)]
         if len(places) != 2 or not all(isinstance(one, Var | Join) for one in places):
             return None
         used = frozenset(name for one in places for name in free(one))
-        return _Matrices(notation, key(places[0]), key(places[1]), used)
+        return _Reader(names, (places[0], places[1]), key(places[0]), key(places[1]), used)
 
-    def whole(self, term: Term) -> str:
-        """The term, or nothing if it is not made of matrices."""
+    def whole(self, term: Term) -> Matrix | None:
+        """The term, or None if it is not made of matrices."""
         try:
-            return self.text(term, self.row, self.column)
+            return self.matrix(term, self.row, self.column)
         except _NoMatrix:
-            return ""
+            return None
 
-    def text(self, term: Term, row: str, column: str) -> str:
+    def matrix(self, term: Term, row: str, column: str) -> Matrix:
         """The term as a matrix with these rows and columns."""
         match term:
             case Entry():
                 return self.entry(term, row, column)
             case Add():
-                return f" {mark(1)}+ ".join(self.text(arg, row, column) for arg in flat_args(term))
+                return Plus(tuple(self.matrix(arg, row, column) for arg in flat_args(term)))
             case Bind("sum", var, body) if var.domain.name == HEAD:
-                return self.notation.binder("sum", self.notation.letter(var.name), "") + self.factor(body, row, column)
+                return Heads(var, self.matrix(body, row, column))
             case Bind("sum", var, body):
                 return self.product(flat_args(body) if isinstance(body, Mul) else (body,), var, row, column)
             case Mul():
                 return self.scaled(flat_args(term), row, column)
         raise _NoMatrix
 
-    def factor(self, term: Term, row: str, column: str) -> str:
-        """The term, in parentheses if it is a sum."""
-        text = self.text(term, row, column)
-        return self.notation.group(text) if isinstance(term, Add) else text
-
-    def entry(self, entry: Entry, row: str, column: str) -> str:
+    def entry(self, entry: Entry, row: str, column: str) -> Name:
         """A name with its labels, turned over if its rows are columns."""
         places, labels, family, block = self._places(entry)
-        name = self._name(entry, labels, family, block)
-        if places in ([row, column], [column]):  # a row that is added to every row goes by its name
-            return name
-        if places == [column, row]:
-            return self._turned(name)
-        raise _NoMatrix
+        self._need_name(entry, labels, family, block)
+        keys = list(map(key, places))
+        if keys not in ([row, column], [column], [column, row]):  # a row that is added to every row goes by its name
+            raise _NoMatrix
+        turned = keys == [column, row]
+        return Name(entry, tuple(places), tuple(labels), tuple(family), tuple(block), turned)
 
-    def product(self, factors: Sequence[Term], var: Var, row: str, column: str) -> str:
+    def product(self, factors: Sequence[Term], var: Var, row: str, column: str) -> Product:
         """A sum of products of two matrices over the position between them."""
         middle = key(var)
         both = [one for one in factors if isinstance(one, Entry)]
         if len(both) != 2 or len(both) != len(factors):
             raise _NoMatrix
-        if row not in self._places(both[0])[0]:
+        if row not in map(key, self._places(both[0])[0]):
             both.reverse()
-        left, right = self.entry(both[0], row, middle), self.entry(both[1], middle, column)
+        found = Product(self.entry(both[0], row, middle), self.entry(both[1], middle, column))
         if not all(len(self._places(one)[0]) == 2 for one in both):
             raise _NoMatrix
-        return f"{left}{mark(2)}{self.notation.SPACE}{right}"
+        return found
 
-    def scaled(self, factors: Sequence[Term], row: str, column: str) -> str:
+    def scaled(self, factors: Sequence[Term], row: str, column: str) -> Matrix:
         """A matrix with a number in front of it, divided by one, or a softmax."""
-        numbers = [one for one in factors if isinstance(one, Num | Size)]
+        numbers = tuple(one for one in factors if isinstance(one, Num | Size))
         others = [one for one in factors if not isinstance(one, Num | Size)]
         if not numbers:
             return self.softmax(others, row, column)
         if len(others) != 1:
             raise _NoMatrix
-        inside = self.factor(others[0], row, column)
-        below = [Size(one.name, -one.power) for one in numbers if isinstance(one, Size) and one.power < 0]
-        if len(below) == len(numbers) == 1:
-            under = self.notation.term(below[0])
-            return rf"\frac{{{inside}}}{{{under}}}" if isinstance(self.notation, Latex) else f"{inside} / {under}"
-        return f"{self.notation.factors(numbers, False, 0)}{self.notation.SPACE}{inside}"
+        return Scaled(numbers, self.matrix(others[0], row, column))
 
-    def softmax(self, factors: Sequence[Term], row: str, column: str) -> str:
+    def softmax(self, factors: Sequence[Term], row: str, column: str) -> Weights:
         """Exponentials over their sum along the columns, with a mask if there is one."""
         inverses = [one.arg for one in factors if isinstance(one, Apply) and one.name == "inv"]
         above = [one for one in factors if not (isinstance(one, Apply) and one.name == "inv")]
@@ -169,12 +251,10 @@ class _Matrices:
         if key(subst(body, {var.name: over})) != key(Mul(tuple(above))):
             raise _NoMatrix
         scores = [one.arg for one in above if isinstance(one, Apply) and one.name == "exp"]
-        masks = [self.text(one, row, column) for one in above if isinstance(one, Entry)]
+        masks = [self.matrix(one, row, column) for one in above if isinstance(one, Entry)]
         if len(scores) != 1 or len(masks) + 1 != len(above):
             raise _NoMatrix
-        name = r"\operatorname{softmax}" if isinstance(self.notation, Latex) else "softmax"
-        inside = self.text(scores[0], row, column) + (f"; {masks[0]}" if masks else "")
-        return name + self.notation.group(inside)
+        return Weights(self.matrix(scores[0], row, column), masks[0] if masks else None)
 
     def _letters(self, terms: Sequence[Term], column: str) -> Iterator[str]:
         """The letter of the columns."""
@@ -183,48 +263,87 @@ class _Matrices:
                 yield from (p.name for p in one.at if isinstance(p, Var) and key(p) == column)
         raise _NoMatrix
 
-    # ------------------------------------------------------------ names
-
-    def _places(self, entry: Entry) -> tuple[list[str], list[Index], list[Index], list[Index]]:
+    def _places(self, entry: Entry) -> tuple[list[Index], list[Index], list[Index], list[Index]]:
         """Positions of rows and columns, labels, positions in a family, and the head to which a part belongs."""
-        heads = self.notation.names.get(entry.name, Symbol("")).heads
+        heads = self.names.get(entry.name, Symbol("")).heads
         family, rest = list(entry.at[:heads]), list(entry.at[heads:])
-        places, labels, block = list[str](), list[Index](), list[Index]()
+        places, labels, block = list[Index](), list[Index](), list[Index]()
         for one in rest:
             if _is_head(one):
                 labels.append(one)
             elif isinstance(one, Join) and key(one) not in (self.row, self.column) and self._in_parts(entry):
                 block += [part for part in one.parts if _is_head(part)]
-                places += [key(part) for part in one.parts if not _is_head(part)]
+                places += [part for part in one.parts if not _is_head(part)]
             elif not _is_batch(one):
-                places.append(key(one))
+                places.append(one)
         if self.variables & {name for one in (*labels, *family, *block) for name in free(one)}:
             raise _NoMatrix  # another tensor for every row or column is no matrix
         return places, labels, family, block
 
     def _in_parts(self, entry: Entry) -> bool:
         """Whether parts of a tensor may go by its name: it is given, and nothing else has such a name."""
-        symbol = self.notation.names.get(entry.name, Symbol(""))
+        symbol = self.names.get(entry.name, Symbol(""))
         return symbol.given and not any(
-            one.root == symbol.root and (one.label or one.heads) for one in self.notation.names.values()
+            one.root == symbol.root and (one.label or one.heads) for one in self.names.values()
         )
 
-    def _name(self, entry: Entry, labels: Sequence[Index], family: Sequence[Index], block: Sequence[Index]) -> str:
-        note = self.notation
-        symbol = note.names.get(entry.name, Symbol(entry.name))
-        shown = [note.index(one) for one in family]
-        if block:
-            if len(block) > 1 or labels or shown:
-                raise _NoMatrix
-            return note.name(symbol, [note.index(block[0])])
-        if not labels and symbol.label:
-            return note.name(symbol, shown or [symbol.label])
-        if not labels:
-            return note.name(symbol) + note.at((), shown)
-        text = "" if shown else sliced(note, symbol, ",".join(map(note.index, labels)))
-        if not text:
+    def _need_name(
+        self, entry: Entry, labels: Sequence[Index], family: Sequence[Index], block: Sequence[Index]
+    ) -> None:
+        """Refuse what `_Text` has no name for."""
+        symbol = self.names.get(entry.name, Symbol(entry.name))
+        if (len(block) > 1 or labels or family) if block else labels and (family or not _may_be_sliced(symbol)):
             raise _NoMatrix
-        return text
+
+
+# ---------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Writes matrices."""
+
+    notation: Notation
+
+    def whole(self, matrix: Matrix) -> str:
+        """The text, with marks where it may be broken."""
+        match matrix:
+            case Name():
+                return self._turned(self._name(matrix)) if matrix.turned else self._name(matrix)
+            case Plus(args):
+                return f" {mark(1)}+ ".join(map(self.whole, args))
+            case Heads(var, body):
+                return self.notation.binder("sum", self.notation.letter(var.name), "") + self._factor(body)
+            case Product(left, right):
+                return f"{self.whole(left)}{mark(2)}{self.notation.SPACE}{self.whole(right)}"
+            case Scaled(numbers, arg):
+                return self._scaled(numbers, self._factor(arg))
+            case Weights(scores, keep):
+                name = r"\operatorname{softmax}" if isinstance(self.notation, Latex) else "softmax"
+                return name + self.notation.group(self.whole(scores) + (f"; {self.whole(keep)}" if keep else ""))
+
+    def _factor(self, matrix: Matrix) -> str:
+        """The matrix, in parentheses if it is a sum."""
+        return self.notation.group(self.whole(matrix)) if isinstance(matrix, Plus) else self.whole(matrix)
+
+    def _scaled(self, numbers: Sequence[Num | Size], inside: str) -> str:
+        below = [Size(one.name, -one.power) for one in numbers if isinstance(one, Size) and one.power < 0]
+        if len(below) == len(numbers) == 1:
+            under = self.notation.term(below[0])
+            return rf"\frac{{{inside}}}{{{under}}}" if isinstance(self.notation, Latex) else f"{inside} / {under}"
+        return f"{self.notation.factors(numbers, False, 0)}{self.notation.SPACE}{inside}"
+
+    def _name(self, matrix: Name) -> str:
+        note = self.notation
+        symbol = note.names.get(matrix.entry.name, Symbol(matrix.entry.name))
+        shown = [note.index(one) for one in matrix.family]
+        if matrix.block:
+            return note.name(symbol, [note.index(matrix.block[0])])
+        if matrix.labels:
+            return sliced(note, symbol, ",".join(map(note.index, matrix.labels)))
+        if symbol.label:
+            return note.name(symbol, shown or [symbol.label])
+        return note.name(symbol) + note.at((), shown)
 
     def _turned(self, name: str) -> str:
         if not isinstance(self.notation, Latex):

@@ -1,6 +1,6 @@
 """The way of an entry through axes: which station moves it where.
 
-Defines `Move` and `moves_of`.  What is drawn of it is decided by the renderers.
+Defines `Move`, `moves_of` and `stations`.  What is drawn of it is decided by the renderers.
 """
 
 from __future__ import annotations
@@ -53,6 +53,21 @@ def moves_of(expr: Expr) -> list[Move]:
         places = {axis.name: index for axis, index in zip(inner.axes, probe.at, strict=True)}
         expr = inner
     return [_move("given", expr.axes, places), *reversed(found)] if found else []
+
+
+def stations(expr: Expr) -> list[Expr]:
+    """The expression at every station of `moves_of`.
+
+    Example:
+        >>> from mha_sym.axes import axis, product
+        >>> x = Input("x", (axis("t"), product(axis("h"), axis("k"))))
+        >>> stations(Split(x, x.axes[1])) == [x, Split(x, x.axes[1])]
+        True
+    """
+    found = [expr]
+    while type(found[-1]) in _MOVES:
+        found.append(found[-1].children[0])
+    return found[::-1]
 
 
 def _move(words: str, axes: Sequence[Axis], places: Mapping[str, Index]) -> Move:

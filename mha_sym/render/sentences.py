@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mha_sym.proof.cards import CARDS
+from mha_sym.proof.terms import Apply, Term, children
 from mha_sym.proof.theorem import Counterexample, Verdict
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
 from mha_sym.render.notation import rank
@@ -25,6 +26,9 @@ def verdict(found: Derivation) -> str:
     if found.verdict is not Verdict.PROVED:
         known = ", ".join(f"claim {one.number} ({one.name}) is {one.verdict.value}" for one in found.claims)
         return f"NOT PROVED: {known or 'it claims nothing'}."
+    if not found.good:
+        denied = ", ".join(f"claim {one.number} ({one.name})" for one in found.claims if not one.good)
+        return f"NOT CONFIRMED: the checker accepts every step, but numbers deny lines of {denied}."
     where = "for all sizes" if found.scope == "all sizes" else found.scope
     refuted = f"; {found.refuted} of {len(found.controls)} false statements close by refuted" if found.controls else ""
     return f"Proved {where}{refuted}."
@@ -75,7 +79,9 @@ def positions(letters: Sequence[str], quote: str = "") -> str:
 
 
 def undecided(claim: ClaimPart) -> str:
-    """What is known of a claim that is not proved."""
+    """What is known of a claim that is not proved, or of which a line is denied by numbers."""
+    if claim.checked.wrong:
+        return f"NOT CONFIRMED: {'; '.join(claim.checked.wrong)}."
     if claim.counterexample is not None:
         return f"REFUTED: it fails at {counterexample(claim.counterexample)}."
     return "UNDECIDED: neither a proof nor a counterexample was found."
@@ -128,26 +134,69 @@ def checks(found: Derivation, *, laws: bool = True) -> Iterator[str]:
             "By other code, at small sizes, both sides were also written out with a symbol for every given number, and "
             f"are equal: {'; '.join(f'{claims} at {where}' for where, claims in again)}."
         )
-    digits = [one.digits for one in found.claims if one.digits is not None]
-    if digits:
-        where = "at the same sizes" if len(digits) == len(found.claims) else f"of {len(digits)} claims, at these sizes"
+    yield from _lines(found.claims)
+
+
+def _lines(claims: Sequence[ClaimPart]) -> Iterator[str]:
+    """What came out when the lines were computed."""
+    done = [one.checked for one in claims if one.checked.lines]
+    wrong = [f"claim {one.number} ({one.name}), {what}" for one in claims for what in one.checked.wrong]
+    sizes = next((one.sizes for one in done if one.sizes), ())
+    if wrong:
+        yield f"DENIED by numbers: {'; '.join(wrong)}."
+    elif sizes:
+        count = sum(one.lines for one in done if one.sizes)
+        places = " and at ".join(numbers(in_order(one)) or "the given sizes" for one in sizes)
         yield (
-            f"And both sides {where} were run through einops on random numbers in float64: they agree to {min(digits)} "
-            "digits of the largest entry or more."
+            f"{count} lines, those in matrices among them, were computed in fractions at {places}, for an entry drawn "
+            f"at random: each equals the line before it.{POWERS * any(map(_has_exp, claims))}"
         )
+    digits = [one.digits for one in done if one.digits is not None]
+    if digits and not wrong:
+        yield (
+            "In float64, on random numbers of the first of these sizes, every line that is written entry by entry "
+            "agrees with what einops computes from both sides of its claim, to "
+            f"{min(digits)} digits of the largest entry or more."
+        )
+    for reason in dict.fromkeys(reason for one in claims for reason in one.checked.left_out):
+        names = ", ".join(str(one.number) for one in claims if reason in one.checked.left_out)
+        yield f"Not computed in fractions: lines of claim {names} ({reason})."
+
+
+#: said where exponentials were computed in fractions
+POWERS = (
+    " A power of two stands for the exponential there: of it the laws know only that it is positive and that "
+    "exp(a + b) = exp(a) exp(b)."
+)
+
+
+def _has_exp(claim: ClaimPart) -> bool:
+    return any(_exponential(step.term) for proof in claim.proofs for step in proof.steps)
+
+
+def _exponential(term: Term) -> bool:
+    return (isinstance(term, Apply) and term.name == "exp") or any(map(_exponential, children(term)))
 
 
 def checked(claim: ClaimPart) -> str:
     """How one claim was checked."""
     if claim.verdict is not Verdict.PROVED:
         return "Nothing was proved here."
-    text = "Checked: every line is what the checker makes of the line before"
+    found, text = claim.checked, "Checked: every line is what the checker makes of the line before"
+    if found.wrong:
+        return f"{text}, but numbers deny it."
+    if found.sizes:
+        text += f"; computed in fractions at {_times(len(found.sizes))} of sizes, each equals the line before"
+    if found.digits is not None:
+        text += f"; in float64 each agrees with einops to {found.digits} digits"
     if claim.rechecked:
         places = [numbers(in_order(one)) or "the given sizes" for one in claim.rechecked]
-        text += f"; written out at {' and at '.join(places)}, both sides are equal"
-    if claim.digits is not None:
-        text += f"; on random numbers in float64, run through einops, they agree to {claim.digits} digits"
+        text += f"; written out with symbols at {' and at '.join(places)}, both sides are equal"
     return f"{text}."
+
+
+def _times(count: int) -> str:
+    return "two choices" if count == 2 else "one choice"
 
 
 def _same_sizes(claims: Sequence[ClaimPart]) -> Iterator[tuple[str, str]]:

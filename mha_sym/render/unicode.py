@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from mha_sym.proof.terms import Term
-from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, Derivation, Proof
@@ -107,7 +106,7 @@ class _Writer:
         yield number + first
         yield from (" " * (len(number) + 2) + row for row in more)
         indent = " " * (len(number) + 2)
-        if claim.verdict is not Verdict.PROVED:
+        if not claim.good:
             yield from _wrap(_prose(sentences.undecided(claim)), indent, indent)
         yield from _wrap(_prose(claim.words), indent, indent) if claim.words else ()
         why = "; ".join(sentences.reasons(claim, self.found.claims))
@@ -117,7 +116,7 @@ class _Writer:
         title = f"Claim {claim.number}, {claim.name}" + (f": {_prose(claim.words)}" if claim.words else "")
         wrapped = _wrap(title)
         yield from (*wrapped, "─" * max(map(len, wrapped)))
-        if claim.verdict is not Verdict.PROVED:
+        if not claim.good:
             yield from _wrap(_prose(sentences.undecided(claim)))
         *statement, last = rows(self.notation.equation(claim.left, claim.right), WIDTH - 4)
         yield from (f"  {'  ' * bool(n)}{row}" for n, row in enumerate(statement))

@@ -155,10 +155,12 @@ def test_boxes_that_scroll_have_a_name(pages: dict[str, str]) -> None:
 
 def test_how_each_claim_was_checked() -> None:
     found = derivation(prove(TWICE, recheck=True))
-    assert found.claims[0].digits == 12
+    assert found.claims[0].checked.digits == 12
     shown = text(html_page(found))
-    assert "Checked: every line is what the checker makes of the line before; written out at T=" in shown
-    assert "run through einops, they agree to 12 digits." in shown
+    assert (
+        "Checked: every line is what the checker makes of the line before; computed in fractions at two choices of "
+        "sizes, each equals the line before; in float64 each agrees with einops to 12 digits; written out with symbols"
+    ) in shown
 
 
 # ---------------------------------------------------------------- how it looks
