@@ -211,9 +211,9 @@ def _text(place: tuple[tuple[str, int], ...]) -> str:
 
 def _summary(found: Counter[str], slowest: Answer) -> int:
     tried, open_ = sum(found.values()), sum(found[one] for one in OPEN)
-    print(f"{tried} distinct mutants of the theorems: " + ", ".join(f"{n} {what}" for what, n in found.most_common()))
     where = f"{slowest.theorem}, {slowest.claim}, {slowest.edit}"
     print(f"  undecided {open_ / tried:.2%}; the slowest took {slowest.seconds:.1f} s ({where})")
+    print(f"{tried} distinct mutants of the theorems: " + ", ".join(f"{n} {what}" for what, n in found.most_common()))
     return int(any(found[one] for one in FAULTS) or open_ >= tried / 100)
 
 

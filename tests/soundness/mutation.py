@@ -18,7 +18,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +37,8 @@ SECONDS, EXAMPLES = 120, 4
 #: a test of the messages in the source, not of what the source does, and one that takes long and finds no more
 LEFT_OUT = {"test_every_side_condition_is_run_into", "test_most_single_changes_of_steps_are_rejected"}
 
+#: line, what stands there, what is put there, and what makes the changed source
+Change = tuple[int, Any, Any, Callable[[], str]]
 SWAPS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt, ast.GtE),
     ast.Gt: (ast.GtE, ast.Lt), ast.GtE: (ast.Gt, ast.LtE), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
@@ -49,9 +52,20 @@ CALLS = {"all": "any", "any": "all", "sorted": "list", "reversed": "list", "chil
 # ---------------------------------------------------------------- changes
 
 
-def mutants(source: str) -> Iterator[tuple[int, str, str]]:
-    """Line, what is changed, and the changed source, for every change."""
-    tree = ast.parse(source)
+def mutants(source: str, wanted: Container[int] | None = None) -> Iterator[tuple[int, str, str]]:
+    """Line, what is changed, and the changed source, for every change; or for those of some numbers."""
+    for number, (line, before, after, make) in enumerate(_every(ast.parse(source))):
+        if wanted is None or number in wanted:
+            text = make()  # first: it gives what is new its place
+            yield line, f"{_shown(before, before)} -> {_shown(after, before)}", text
+
+
+def count(source: str) -> int:
+    """How many changes there are."""
+    return sum(1 for _ in _every(ast.parse(source)))
+
+
+def _every(tree: ast.Module) -> Iterator[Change]:
     prose = {id(node.body[0]) for node in ast.walk(tree) if hasattr(node, "body") and _has_docstring(node)}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         said = {id(inner) for node in ast.walk(function) for inner in _annotations(node)}
@@ -84,7 +98,7 @@ def _has_docstring(node: Any) -> bool:
     )
 
 
-def _changes(tree: ast.Module, node: ast.AST, prose: set[int]) -> Iterator[tuple[int, str, str]]:
+def _changes(tree: ast.Module, node: ast.AST, prose: set[int]) -> Iterator[Change]:
     """The source with each child of a node exchanged for something near."""
     if id(node) in prose:
         return
@@ -96,15 +110,19 @@ def _changes(tree: ast.Module, node: ast.AST, prose: set[int]) -> Iterator[tuple
             if id(item) in prose or (isinstance(node, ast.Call) and _is_words(node, item)):
                 continue
             for new in _near(item):
-                before = ast.unparse(item) if isinstance(item, ast.AST) and hasattr(item, "lineno") else str(item)
-                _put(node, name, number, isinstance(value, list), new)
-                try:
-                    text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(tree)))
-                    after = ast.unparse(new) if isinstance(new, ast.AST) and hasattr(item, "lineno") else str(new)
-                finally:
-                    _put(node, name, number, isinstance(value, list), item)
-                line = getattr(item, "lineno", getattr(node, "lineno", 0))
-                yield line, f"{_short(before, item)} -> {_short(after, new)}", text
+                change = partial(_changed_text, tree, node, name, number, isinstance(value, list), new, item)
+                yield getattr(item, "lineno", getattr(node, "lineno", 0)), item, new, change
+
+
+def _changed_text(
+    tree: ast.Module, node: ast.AST, name: str, number: int, many: bool, new: Any, item: Any
+) -> str:
+    """The source with one thing changed; the tree is as before."""
+    _put(node, name, number, many, new)
+    try:
+        return ast.unparse(ast.fix_missing_locations(copy.deepcopy(tree)))
+    finally:
+        _put(node, name, number, many, item)
 
 
 def _is_words(call: ast.Call, item: Any) -> bool:
@@ -113,7 +131,9 @@ def _is_words(call: ast.Call, item: Any) -> bool:
     return named and isinstance(item, (ast.Constant, ast.JoinedStr))
 
 
-def _short(text: str, node: Any) -> str:
+def _shown(node: Any, old: Any) -> str:
+    """Something as it stands in the source, in short."""
+    text = ast.unparse(node) if isinstance(node, ast.AST) and hasattr(old, "lineno") else str(node)
     return type(node).__name__ if text.startswith("<") else " ".join(text.split())[:70]
 
 
@@ -133,7 +153,7 @@ def _near(node: Any) -> Iterator[Any]:
             yield ast.Constant(not value)
         case ast.Constant(value=int(value)):
             yield from (ast.Constant(value + 1), ast.Constant(value - 1))
-        case ast.Constant(value=str(value)) if value:
+        case ast.Constant(value=str(value)) if value and " " not in value:  # words for people decide nothing
             yield ast.Constant(f"{value}x")
         case ast.UnaryOp(op=ast.Not(), operand=inner) | ast.UnaryOp(op=ast.USub(), operand=inner):
             yield inner

@@ -1,0 +1,105 @@
+"""The long run, ``make soundness``: everything that could make the engines contradict each other, and one table of it.
+
+``python -m tests.soundness.run [PART]...`` runs the parts that are named, or all, one after the other and each in a
+process of its own.  A part that fails does not keep the others from running.  Each ends with a line
+``COUNT WHAT: OUTCOME``, of which the table is made; it says which part failed, and then the exit code is 1.  Ctrl-C ends
+the part that runs and those that wait, and the table shows the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_SUMMARY = re.compile(r"([0-9]+) (\S[^:]*): (.+)")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module that is run, and how often it tries."""
+
+    module: str
+    option: str
+    most: int
+
+
+PARTS = {
+    "mutants": Part("tests.controls.mutants", "--most", 6000),
+    "rewrites": Part("tests.soundness.completeness", "--most", 3000),
+    "forged": Part("tests.soundness.forged", "--most", 20_000),
+    "hostile": Part("tests.fuzz.run", "--inputs", 100_000),
+    "edits": Part("tests.soundness.sampled", "--most", 400),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of a part: what was tried and how often, the outcome, seconds of the processor, the exit code."""
+
+    name: str
+    what: str
+    count: str
+    outcome: str
+    seconds: float
+    code: int
+
+
+def run(name: str, part: Part) -> Row:
+    """Run a part, and show what it says meanwhile."""
+    print(f"{name}: python -m {part.module} {part.option} {part.most}", flush=True)
+    before, summary = _seconds(), None
+    line = [sys.executable, "-u", "-m", part.module, part.option, str(part.most)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        for text in process.stdout or ():
+            print(f"  {text}", end="", flush=True)
+            summary = _SUMMARY.fullmatch(text.rstrip("\n")) or summary
+    count, what, outcome = summary.groups() if summary else ("-", name, f"ended with {process.returncode}")
+    return Row(name, what, count, outcome, _seconds() - before, process.returncode)
+
+
+def _seconds() -> float:
+    """Of the processor, by all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One line a part."""
+    cells = [("", "tried", "what", "outcome", "seconds")]
+    for one in rows:
+        cells.append(("FAILED" if one.code else "ok", one.count, one.what, one.outcome, f"{one.seconds:.0f}"))
+    widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
+    right = {1, 4}
+    return "\n".join(
+        "  ".join(text.rjust(width) if n in right else text.ljust(width) for n, (text, width) in enumerate(zip(
+            row, widths, strict=True))).rstrip() for row in cells
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"One of {', '.join(PARTS)}; all if none is named.")
+    chosen = parser.parse_args(arguments).parts or list(PARTS)
+    if unknown := [one for one in chosen if one not in PARTS]:
+        parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    rows: list[Row] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        for name in chosen:
+            rows.append(run(name, PARTS[name]))
+    print(f"\n{table(rows)}")
+    failed = [one.name for one in rows if one.code] + chosen[len(rows) :]
+    print(f"{len(rows) - sum(bool(one.code) for one in rows)} of {len(chosen)} parts found nothing wrong"
+          + (f"; not so: {', '.join(failed)}" if failed else ""))  # fmt: skip
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Mutation of all of `mha_sym/proof/` that need not be trusted: small changes drawn from every file, tests run on each.
+
+``python -m tests.soundness.sampled --most 400 [--files NAME]...`` draws as many changes from every file, writes each in
+turn into a copy of the project, runs the tests of `TESTS` there, and prints how many were noticed, and which were not.
+It fails below nine in ten.  The changes are those of `tests.soundness.mutation`, which tries all of them on the trusted
+files.  A change under which the tests need four times the processor time, or that ends the process, is noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import contextlib
+import importlib
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+from tests.soundness.mutation import ROOT, TRUSTED, count, mutants
+
+CLAIMS = "proof/test_controls.py::test_every_claim_is_proved_on_its_own"
+SEARCH = (CLAIMS, "soundness/test_known.py", "proof/test_prover.py")
+FIELD = ("proof/test_field.py", "proof/test_confront.py")
+FILE = ("proof/test_certificate_file.py", "soundness/test_attacks.py")
+#: the tests that a change of each file has to pass, the nearest first; the examples in it are tests, too
+TESTS: dict[str, tuple[str, ...]] = {
+    "balls": ("proof/test_refute.py",),
+    "cancelling": SEARCH,
+    "cards": ("render/test_mathml.py",),
+    "certificate_file": FILE,
+    "collector": ("proof/test_refute.py",),
+    "deferred": ("proof/test_deferred.py", "proof/test_witness.py"),
+    "denominators": FIELD,
+    "entry": ("proof/test_entry.py",),
+    "exp_rational": ("proof/test_exp_rational.py", "proof/test_deferred.py"),
+    "exponential_sums": FIELD,
+    "field": FIELD,
+    "field_facts": FIELD,
+    "field_nodes": FIELD,
+    "meaning": ("proof/test_meaning.py", CLAIMS, "proof/test_prover.py"),
+    "monomial": SEARCH,
+    "normal": SEARCH,
+    "order": ("proof/test_order.py", *SEARCH),
+    "prover": ("proof/test_confront.py", "soundness/test_confronted.py", *SEARCH),
+    "reader": FILE,
+    "recheck": FILE,
+    "refute": ("proof/test_refute.py",),
+    "rewrite": SEARCH,
+    "schema": FILE,
+    "theorem": ("proof/test_confront.py", CLAIMS, "test_library.py"),
+    "witness": ("proof/test_witness.py", "proof/test_confront.py"),
+}
+#: what takes long and finds no more
+SLOW = "not fraction_of_finding and not every_kind_of_value and not explosion and not written_read_and_accepted"
+#: loaded before a process is split off for each change; nothing of the project
+LOADED = ("numpy", "sympy", "hypothesis", "pytest", "einops", "click", "flint")
+LIMIT, MEMORY = 4, 4 << 30
+
+
+def drawn(name: str, wanted: int) -> list[tuple[int, str, str]]:
+    """Line, change and changed source of so many changes of a file, no two alike."""
+    source = (ROOT / "mha_sym" / "proof" / f"{name}.py").read_text(encoding="utf-8")
+    order = list(range(count(source)))
+    Random(name).shuffle(order)
+    found = {(line, change): text for line, change, text in mutants(source, set(order[: 2 * wanted]))}
+    return [(line, change, text) for (line, change), text in list(found.items())[:wanted]]
+
+
+class Copy:
+    """A copy of the project, in which one file at a time is changed."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="mutants-"))
+        for part in ("mha_sym", "tests", "proofs", "docs"):
+            shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for file in ("pyproject.toml", "README.md", "Makefile"):
+            shutil.copy(ROOT / file, self.root / file)
+        compileall.compile_dir(self.root, quiet=2, workers=1)
+
+    def survives(self, name: str, text: str, limit: float) -> tuple[bool, float]:
+        """Whether all tests of a file pass on a changed text, and the seconds of the processor that took."""
+        file = self.root / "mha_sym" / "proof" / f"{name}.py"
+        before = file.read_text(encoding="utf-8")
+        compiled = list((file.parent / "__pycache__").glob(f"{name}.*.pyc"))
+        for one in compiled:
+            one.unlink()
+        file.write_text(text, encoding="utf-8")
+        try:
+            return self._passes(TESTS[name], f"mha_sym/proof/{name}.py", limit)
+        finally:
+            file.write_text(before, encoding="utf-8")
+
+    def _passes(self, tests: tuple[str, ...], examples: str, limit: float) -> tuple[bool, float]:
+        child = os.fork()
+        if child == 0:
+            os._exit(self._child([examples, *(f"tests/{one}" for one in tests)], limit))
+        _, status, used = os.wait4(child, 0)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what it left behind
+        return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0, used.ru_utime + used.ru_stime
+
+    def _child(self, files: list[str], limit: float) -> int:
+        os.setsid()
+        os.chdir(self.root)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 1))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        sys.path[0], sys.dont_write_bytecode = str(self.root), True
+        for module in [one for one in sys.modules if one.split(".")[0] in ("tests", "mha_sym")]:
+            del sys.modules[module]
+        os.environ |= {"CI": "1", "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
+        pytest = importlib.import_module("pytest")
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "slow or not slow", "-k", SLOW]
+        try:
+            return int(pytest.main([*options, *files]))
+        except BaseException:  # noqa: BLE001 - whatever it is, it was noticed
+            return 1
+
+
+_copies: list[Copy] = []
+
+
+def _start() -> None:
+    for module in LOADED:
+        importlib.import_module(module)
+    _copies.append(Copy())
+
+
+def tried(task: tuple[str, int]) -> tuple[str, int, list[tuple[int, str]], float]:
+    """How many changes of a file there were, those that no test noticed, and the seconds of its tests."""
+    name, wanted = task
+    source = (ROOT / "mha_sym" / "proof" / f"{name}.py").read_text(encoding="utf-8")
+    passes, seconds = _copies[0].survives(name, source, 600)
+    assert passes, f"the tests of {name} fail on what is not changed"
+    some = drawn(name, wanted)
+    left = [(line, change) for line, change, text in some
+            if _copies[0].survives(name, text, LIMIT * seconds + 5)[0]]  # fmt: skip
+    return name, len(some), left, seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--most", type=int, default=400)
+    parser.add_argument("--files", nargs="*", choices=list(TESTS), default=list(TESTS))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    found: Counter[str] = Counter()
+    tasks = [(name, -(-given.most // len(given.files))) for name in given.files]
+    with multiprocessing.get_context("spawn").Pool(given.jobs, _start) as pool:
+        for name, number, left, seconds in pool.imap_unordered(tried, tasks, chunksize=1):
+            for line, change in left:
+                print(f"  not noticed: {name}.py:{line}: {change}")
+            print(f"  {name}: {number - len(left)} of {number} noticed; its tests take {seconds:.1f} s", flush=True)
+            found += Counter(tried=number, noticed=number - len(left))
+    for copy in Path(tempfile.gettempdir()).glob("mutants-*"):
+        shutil.rmtree(copy, ignore_errors=True)
+    share = found["noticed"] / found["tried"]
+    print(f"{found['tried']} small changes of the rest of proof/: {found['noticed']} noticed, {share:.1%}")
+    return int(share < 0.9)
+
+
+def untested() -> set[str]:
+    """Files of the package that no test is named for here, nor in `tests.soundness.mutation`."""
+    files = {one.stem for one in (ROOT / "mha_sym" / "proof").glob("*.py")}
+    return files - set(TESTS) - set(TRUSTED) - {"__init__"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
