@@ -2,8 +2,8 @@
 
 ``python -m tests.soundness.run [PART]...`` runs the parts that are named, or all, one after the other and each in a
 process of its own.  A part that fails does not keep the others from running.  Each ends with a line
-``COUNT WHAT: OUTCOME``, of which the table is made; it says which part failed, and then the exit code is 1.  Ctrl-C ends
-the part that runs and those that wait, and the table shows the others.
+``COUNT WHAT: OUTCOME``, of which the table is made; it says which part failed, and then the exit code is 1.  Ctrl-C
+ends the part that runs and those that wait, and the table shows the others.
 """
 
 from __future__ import annotations

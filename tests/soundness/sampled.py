@@ -119,7 +119,8 @@ class Copy:
             del sys.modules[module]
         os.environ |= {"CI": "1", "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
         pytest = importlib.import_module("pytest")
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "slow or not slow", "-k", SLOW]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "slow or not slow", "-k", SLOW,
+                   "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what was loaded before  # fmt: skip
         try:
             return int(pytest.main([*options, *files]))
         except BaseException:  # noqa: BLE001 - whatever it is, it was noticed
