@@ -225,8 +225,15 @@ def _grouped_rows(layout: Layout) -> Layout:
     if not layout.grouped:
         return layout
     pair = _pair(layout)
-    rows = {target: re.sub(r"\bh\b", pair, text) for target, text in layout.rows.items()}
+    rows = {target: _paired(text, pair) for target, text in layout.rows.items()}
     return replace(layout, rows=rows)
+
+
+def _paired(row: str, pair: str) -> str:
+    """A row with a pair in place of h; where heads are an axis of the stored array by themselves it stays one axis."""
+    stored, arrow, rest = row.partition("->")
+    alone = re.sub(r"(?<![(\w])h(?![\w)])(?![^()]*\))", f"({pair})", stored)
+    return re.sub(r"\bh\b", pair, alone + arrow + rest)
 
 
 def _pair(layout: Layout) -> str:

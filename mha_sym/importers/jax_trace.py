@@ -132,12 +132,6 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-class _Nothing:
-    """In place of the type of symbolic sizes where there are none."""
-
-    __pow__ = __truediv__ = __rtruediv__ = None
-
-
 class _Scope:
     """The symbols of one trace as JAX has them, and what was asked of them."""
 
@@ -178,7 +172,10 @@ class _Scope:
         def roots(one: Any) -> Any:
             return jax.numpy.sqrt(jax.numpy.asarray(one))
 
-        kind: Any = type(next(iter(self.dims.values()))) if self.dims else _Nothing
+        if not self.dims:  # no size is a symbol, and nothing is asked of one
+            yield
+            return
+        kind: Any = type(next(iter(self.dims.values())))
         ours = {
             **{name: self._asked(getattr(kind, name), *_RELATIONS[name]) for name in _RELATIONS},
             **{name: self._value(vars(kind).get(name)) for name in _VALUES},
