@@ -1,4 +1,4 @@
-"""Conversions that are interrupted, killed, or out of room: no half file, the right word and exit code, a rerun works."""
+"""Conversions interrupted, killed, or out of room: no half file, the right word and exit code, a rerun works."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ def assert_a_rerun_works(place: Path) -> None:
         assert len(found) == 24
 
 
-@pytest.mark.parametrize("before", ["", NAMED], ids=["unnamed", "named"])
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "code", "word", "before"),
     [
-        (signal.SIGINT, Exit.INTERRUPTED, "mha-sym: interrupted\n"),
-        (signal.SIGTERM, Exit.TERMINATED, "mha-sym: terminated\n"),
+        (signal.SIGINT, Exit.INTERRUPTED, "interrupted", ""),
+        (signal.SIGTERM, Exit.TERMINATED, "terminated", NAMED),
     ],
+    ids=["SIGINT", "SIGTERM"],
 )
-def test_signal(place: Path, number: int, code: int, said: str, before: str) -> None:
-    assert stopped(place, number, before + SLOW) == (code, said)
+def test_signal(place: Path, number: int, code: int, word: str, before: str) -> None:
+    assert stopped(place, number, before + SLOW) == (code, f"mha-sym: {word}\n")
     assert names(place) == ["in.npz"]
     assert_a_rerun_works(place)
 
