@@ -109,7 +109,9 @@ def _heads(stages: Stages) -> dict[str, Named]:
 def _in_order(value: Input, order: str) -> Expr:
     """Queries, keys or values ``(b, heads, token, feature)`` with their axes as the code has them."""
     have = [one.name for one in value.axes]
-    wanted = re.sub(r"\bh\b", " ".join(have[1:-2]), order)
+    heads = " ".join(have[1:-2])
+    wanted = re.sub(r"(?<!\()\bh\b", f"({heads})" if " " in heads else heads, order)  # alone they are one axis
+    wanted = re.sub(r"\bh\b", heads, wanted)
     return rearrange(value, f"{' '.join(have)} -> {wanted}")
 
 

@@ -148,6 +148,11 @@ def _has_blocks(axis: Axis) -> bool:
     return bool(axis.blocks) or any(map(_has_blocks, axis.factors))
 
 
+def _is_opened(axis: Axis) -> bool:
+    """Whether a sum over an axis is written over its factors at once: they have blocks, or a single position."""
+    return _has_blocks(axis) or any(one.size == 1 or _is_opened(one) for one in axis.factors)
+
+
 @dataclass
 class Meaning:
     """Terms of expressions, and what they rest on.
@@ -235,7 +240,7 @@ class Meaning:
         if not over:
             return body(places)  # type: ignore[no-any-return]
         addends = []
-        for variables, index in positions(over[0], _names(places, heads), _has_blocks(over[0])):
+        for variables, index in positions(over[0], _names(places, heads), _is_opened(over[0])):
             inner = self._bound(op, over[1:], {**places, over[0].name: index}, heads, body)
             for var in reversed(variables):
                 inner = Bind(op, var, inner)
@@ -301,7 +306,7 @@ class Meaning:
     def _total(self, expr: Total, places: Places, heads: Heads) -> Term:
         addends = []
         axis = expr.index.axis
-        for variables, index in positions(axis, _names(places, heads), _has_blocks(axis)):
+        for variables, index in positions(axis, _names(places, heads), _is_opened(axis)):
             inner = self.at(expr.body, places, {**heads, expr.index: index})
             for var in reversed(variables):
                 inner = Bind("sum", var, inner)
@@ -407,6 +412,8 @@ def positions(axis: Axis, taken: set[str], opened: bool = True) -> list[tuple[tu
                 for more, index in positions(one, taken | {v.name for v in variables})
             ]
         return [(variables, terms.join(domain(axis), parts)) for variables, parts in rows]
+    if axis.size == 1:  # a sum over one position is its one addend
+        return [((), At(0))]
     var = _new_var(axis, taken)
     return [((var,), var)]
 
