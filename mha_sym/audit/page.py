@@ -18,13 +18,15 @@ from mha_sym.render.question import Table
 _SHOWN = 3
 
 
-def page_of(report: Reported) -> str:
-    """The page as HTML."""
+def page_of(report: Reported, proof: str | None = None) -> str:
+    """The page as HTML; ``proof`` is the text about what could be proved of the code, if that was tried."""
+    said = [] if proof is None else [" ".join(proof.partition("\n")[0].split())]
     return comparison_page(
         Comparison(
             title=report.target, good=report.ok, verdict=" ".join(headline(report).split()),
-            known=tuple(_known(report)), mistakes=tuple(map(_mistake, report.faults)), tables=tuple(_tables(report)),
-            text=text_of(report, detail=True),
+            known=(*said, *_known(report)), mistakes=tuple(map(_mistake, report.faults)),
+            tables=tuple(_tables(report)),
+            text="\n\n".join([text_of(report, detail=True), *([] if proof is None else [proof])]),
         )
     )  # fmt: skip
 

@@ -8,11 +8,21 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import click
 
-from mha_sym.cli.common import json_option, traceback_option, wants_traceback, write, write_json
+from mha_sym.cli.common import (
+    complain,
+    json_option,
+    refuse_existing,
+    traceback_option,
+    wants_traceback,
+    write,
+    write_file,
+    write_json,
+)
 from mha_sym.cli.limit import timeout_option, within
 
 
@@ -31,12 +41,14 @@ from mha_sym.cli.limit import timeout_option, within
 @click.option("--prove", is_flag=True, help="Prove it, too: for all sizes that its code leaves open, and all weights.")
 @click.option("--against", metavar="TARGET", help="With --prove: prove it equal to this one, not to the specification.")
 @click.option("-v", "--detail", is_flag=True, help="All that was seen, besides verdict, steps, faults and bound.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page, too.")
+@click.option("--force", is_flag=True, help="Replace FILE.html if there is one.")
 @timeout_option
 @json_option
 @traceback_option
 def check(
     target: str, at: str | None, as_json: bool, timeout: float | None, prove: bool, against: str | None, detail: bool,
-    **options: Any,
+    output: Path | None, force: bool, **options: Any,
 ) -> int:
     """Check an implementation of multi-head attention.
 
@@ -49,6 +61,8 @@ def check(
         return within(timeout, target)
     if against is not None and not prove:
         raise click.UsageError("--against says what to prove it equal to; give --prove as well")
+    if output is not None:
+        refuse_page(output, force=force)
     target = _part(target, at)
     with contextlib.redirect_stdout(sys.stderr):  # what the target itself prints is not the report
         report = _checked(target, options)
@@ -57,11 +71,37 @@ def check(
     if report.problem is not None and wants_traceback():
         traceback.print_exception(report.problem)
     proof = _proof(target, against, options) if prove and report.compared else None
+    if output is not None:
+        write_page(output, report, None if proof is None else proof.text(), force=force)
     if as_json:
         write_json(report.json() if proof is None else {**report.json(), "proof": proof.json()})
     else:
         write("\n\n".join([report.text(detail), *([] if proof is None else [proof.text()])]))
     return int(report.exit_code) or int(proof is not None and proof.exit_code)
+
+
+def refuse_page(output: Path, *, force: bool) -> None:
+    """Complain, before anything is run, about a page that cannot be written.
+
+    Raises:
+        UsageError: for another form than HTML.
+        Problem: if there is such a file and ``force`` is not given.
+    """
+    if output.suffix.lower() not in (".html", ".htm", ".xhtml"):
+        raise click.UsageError(f"a page about code is HTML: give -o a name that ends in .html, not {output.name!r}")
+    refuse_existing(output, force=force)
+
+
+def write_page(output: Path, report: Any, proof: str | None, *, force: bool) -> None:
+    """Write the page about a report, and say so."""
+    from mha_sym.audit.page import page_of
+
+    write_file(output, page_of(report, proof), force=force)
+    complain(f"{output} is written: {report.target} {SAID[report.verdict]}")
+
+
+#: what is said of a verdict
+SAID = {"agree": "agrees", "disagree": "disagrees", "error": "could not be checked to the end"}
 
 
 def _part(target: str, at: str | None) -> str:

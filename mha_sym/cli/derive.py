@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from mha_sym.cli.check import refuse_page, write_page
 from mha_sym.cli.common import Exit, complain, refuse_existing, traceback_option, write, write_file
 from mha_sym.cli.output import refuse_taken, write_directory
 from mha_sym.errors import Problem
@@ -28,7 +29,7 @@ BOOKS = ("html", "latex", "pdf")
 @click.command(short_help="Write a derivation, step by step with reasons, or a book of all.")
 @click.argument("theorem", metavar="NAME|PATH", required=False)
 @click.option("--all", "every", is_flag=True, help="All theorems as a book in the directory of -o: html, latex or pdf.")
-@click.option("--format", "style", type=click.Choice(FORMATS), default="unicode", show_default=True, help="Notation.")
+@click.option("--format", "style", type=click.Choice(FORMATS), help="Notation; unicode if omitted, html for --from.")
 @click.option("--detail", is_flag=True, help="In Unicode: open every claim into its steps.")
 @click.option("--head", type=click.Choice(["r", "h", "i"]), default="r", show_default=True, help="Letter of a head.")
 @click.option("--vectors", type=click.Choice(["row", "column"]), default="row", show_default=True, help="x W, or W x.")
@@ -39,7 +40,7 @@ BOOKS = ("html", "latex", "pdf")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @traceback_option
 def derive(
-    theorem: str | None, every: bool, style: str, detail: bool, head: Literal["r", "h", "i"],
+    theorem: str | None, every: bool, style: str | None, detail: bool, head: Literal["r", "h", "i"],
     vectors: Literal["row", "column"], axes: bool, code: str | None, heads: int | None, output: Path | None,
     force: bool,
 ) -> int:  # fmt: skip
@@ -53,7 +54,8 @@ def derive(
     if every + (theorem is not None) + (code is not None) != 1:
         raise click.UsageError("Give the NAME or PATH of one theorem, or --all, or --from.")
     if code is not None:
-        return _from_code(code, heads, style, output, force)
+        return _from_code(code, heads, style or "html", output, force)
+    style = style or "unicode"
     if output is None and (every or style == "pdf"):
         raise click.UsageError("-o says where to write.")
     convention = Convention(head, vectors, axes)
@@ -116,18 +118,17 @@ def _from_code(target: str, heads: int | None, style: str, output: Path | None, 
     from mha_sym.audit.page import page_of
 
     if style != "html":
-        raise click.UsageError("--from writes a page: give --format html.")
+        raise click.UsageError(f"a page about code is HTML: leave --format {style} out")
     if output is not None:
-        refuse_existing(output, force=force)
+        refuse_page(output, force=force)
     with contextlib.redirect_stdout(sys.stderr):  # what the code itself prints is not the page
         report = check_target(target, heads=heads)
     if report.problem is not None and not report.compared:
         raise report.problem
-    text = page_of(report)
     if output is None:
-        write(text)
+        write(page_of(report))
     else:
-        write_file(output, text, force=force)
+        write_page(output, report, None, force=force)
     return report.exit_code
 
 

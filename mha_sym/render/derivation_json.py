@@ -17,8 +17,9 @@ Defines `derivation_json`.  One object with these members::
                    "used": [{"positive": FORMULA, "assumed": whether by an assumption}],
                    "detail": what is known if it is not proved, "counterexample": text or null,
                    "rechecked": [{size: number}], where both sides were written out with symbols,
-                   "checked": {"lines": how many were computed, "sizes": [{size: number}], "digits": to how many all
-                   agree with einops in float64, or null, "wrong", "left_out": [text]}}]
+                   "checked": {"lines", "matrices": how many lines of either height were computed, "sizes":
+                   [{size: number}], where they were in fractions, "digits": to how many all agree with einops in
+                   float64, or null, "wrong", "left_out": [text]}}]
     controls     [{"name", "words", "verdict", "witness": text, "inputs": {name: numbers}}]
     laws         [{"rule", "reason", "latex"}], those used
     applications how many applications of rules the checker replayed

@@ -44,7 +44,8 @@ class Checked:
     """What came out when the lines of a claim were computed.
 
     Attributes:
-        lines: how many lines there are, those at the height of matrices among them.
+        lines: how many lines there are, entry by entry.
+        matrices: how many lines at the height of matrices.
         sizes: at which they were computed in fractions, each equal to the one before.
         digits: to how many digits of the largest entry all of them agree, in float64, with what einops computes.
         wrong: where that is not so, in words that begin with the line.
@@ -52,6 +53,7 @@ class Checked:
     """
 
     lines: int = 0
+    matrices: int = 0
     sizes: tuple[dict[str, int], ...] = ()
     digits: int | None = None
     wrong: tuple[str, ...] = ()
@@ -144,15 +146,14 @@ class _Claim:
         """All that is found."""
         done = [dict(case.sample.sizes) for case in self.cases if self._in_fractions(case)]
         self._in_floats(self.cases[0])
-        return Checked(
-            self._count(), tuple(done), min(self.digits, default=None), tuple(dict.fromkeys(self.wrong)),
-            tuple(dict.fromkeys(self.left_out)),
-        )  # fmt: skip
+        matrices = len(self.height.lines) if self.height else 0
+        wrong, left_out = (tuple(dict.fromkeys(one)) for one in (self.wrong, self.left_out))
+        return Checked(self._count(), matrices, tuple(done), min(self.digits, default=None), wrong, left_out)
 
     def _count(self) -> int:
         shown = self.shown
         entries = [len(shown.moves)] if shown.moves else [len(proof.steps) for proof in shown.proofs]
-        return sum(entries) + (len(self.height.lines) if self.height else 0)
+        return sum(entries)
 
     # ------------------------------------------------------------ in fractions
 

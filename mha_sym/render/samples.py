@@ -118,13 +118,15 @@ class _Facts:
 
 
 def _sizes(facts: _Facts) -> Iterator[dict[str, int]]:
-    """Two assignments in which no two axes of different sizes have equally many positions."""
+    """Two assignments, not the same, in which no two axes of different sizes have equally many positions."""
     names = sorted(facts.least, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    sizes: dict[str, int] = {}
     for turn, order in enumerate((names, names[::-1])):
+        before = sizes
         for more in range(8):
             sizes = _assigned(order, {n: facts.least[n] + more for n in names}, facts.powers, 2 + turn)
             values = [size_value(axis, sizes) for axis in facts.axes]
-            if len(set(values)) == len(values):
+            if len(set(values)) == len(values) and sizes != before:
                 break
         yield sizes
 

@@ -145,18 +145,19 @@ def _lines(claims: Sequence[ClaimPart]) -> Iterator[str]:
     if wrong:
         yield f"DENIED by numbers: {'; '.join(wrong)}."
     elif sizes:
-        count = sum(one.lines for one in done if one.sizes)
+        count, matrices = (sum(getattr(one, what) for one in done if one.sizes) for what in ("lines", "matrices"))
+        more = f", and the {matrices} written in matrices," if matrices else ""
         places = " and at ".join(numbers(in_order(one)) or "the given sizes" for one in sizes)
         yield (
-            f"{count} lines, those in matrices among them, were computed in fractions at {places}, for an entry drawn "
-            f"at random: each equals the line before it.{POWERS * any(map(_has_exp, claims))}"
+            f"{count} lines{more} were computed in fractions at {places}, for an entry drawn at random: each equals "
+            f"the line before it.{POWERS * any(map(_has_exp, claims))}"
         )
     digits = [one.digits for one in done if one.digits is not None]
     if digits and not wrong:
         yield (
-            "In float64, on random numbers of the first of these sizes, every line that is written entry by entry "
-            "agrees with what einops computes from both sides of its claim, to "
-            f"{min(digits)} digits of the largest entry or more."
+            f"In float64, on random numbers{' of the first of these sizes' * (len(sizes) > 1)}, every line written "
+            f"entry by entry agrees with what einops computes from both sides of its claim, to {min(digits)} digits of the "
+            "largest entry or more."
         )
     for reason in dict.fromkeys(reason for one in claims for reason in one.checked.left_out):
         names = ", ".join(str(one.number) for one in claims if reason in one.checked.left_out)

@@ -80,23 +80,62 @@ def test_in_a_browser(wrong: str, browser: Any, tmp_path: Path) -> None:
         assert max(one["closed"], one["open"]) <= one["width"], one
 
 
-def test_code_that_agrees(tmp_path: Path) -> None:
+def test_code_that_agrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "page.html"
-    line = ["derive", "--from", target(tmp_path, RIGHT), "--format", "html", "-o", str(place)]
+    line = ["derive", "--from", target(tmp_path, RIGHT), "-o", str(place)]
     assert main(line) == Exit.OK
+    assert re.search(r"page\.html is written: .*mine\.py:attention agrees\n", capsys.readouterr().err)
     page = place.read_text(encoding="utf-8")
     assert re.search(r'<p class="verdict good">AGREES', page)
     assert "combined_layer_eq_separate_layer" in page
     assert "What is wrong" not in page
     assert main(line) == Exit.UNUSABLE  # the page is there already
+    assert main([*line, "--force"]) == Exit.OK
 
 
 def test_code_that_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["derive", "--from", target(tmp_path, VIEWED), "--format", "html"]) == Exit.FAILED
+    assert main(["derive", "--from", target(tmp_path, VIEWED)]) == Exit.FAILED
     assert "split_by_view" in capsys.readouterr().out
     assert main(["derive", "--from", f"{tmp_path / 'no.py'}:f", "--format", "html"]) == Exit.UNUSABLE
-    assert main(["derive", "--from", target(tmp_path, RIGHT)]) == Exit.UNUSABLE  # no format but html
     assert main(["derive", "softmax_rows_sum_to_one", "--from", target(tmp_path, RIGHT)]) == Exit.UNUSABLE
+
+
+def test_a_check_writes_the_same_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str) -> None:
+    place = tmp_path / "page.html"
+    line = ["check", target(tmp_path, VIEWED), "-o", str(place)]
+    assert main(line) == Exit.FAILED
+    told = capsys.readouterr()
+    assert told.out.startswith("DISAGREES") and re.search(r"page\.html is written: .* disagrees\n", told.err)
+    page = place.read_text(encoding="utf-8")
+    parts = [one[one.index("What is wrong") : one.index("The whole report")] for one in map(words, (page, wrong))]
+    assert parts[0] == parts[1] and len(parts[0]) > 1000
+    assert main(line) == Exit.UNUSABLE
+    assert "give --force" in capsys.readouterr().err
+
+
+def test_a_page_about_a_proof_says_what_was_proved(tmp_path: Path) -> None:
+    place = tmp_path / "page.html"
+    assert main(["check", target(tmp_path, RIGHT), "--prove", "-o", str(place)]) == Exit.OK
+    shown = words(place.read_text(encoding="utf-8"))
+    assert re.search(r"PROVED .*mine\.py:attention is multi-head attention for all B, T, .*h, and all weights", shown)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [["check", "-o", "page.tex"], ["derive", "-o", "page.md", "--from"], ["derive", "--format", "latex", "--from"]],
+)
+def test_other_forms_are_refused_before_anything_is_run(
+    line: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main([*line, f"{tmp_path / 'no.py'}:f"]) == Exit.UNUSABLE
+    assert "a page about code is HTML" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "none" / "page.html"
+    assert main(["check", target(tmp_path, RIGHT), "-o", str(place)]) == Exit.UNUSABLE
+    assert "cannot be written" in capsys.readouterr().err
+    assert [one.name for one in tmp_path.iterdir() if not one.name.startswith("__")] == ["mine.py"]
 
 
 def test_where_ways_part() -> None:
