@@ -63,10 +63,11 @@ def _claim(impl: Implementation, statement: Statement, word: str, value: Lifted)
     for one in right.axes:
         if one.factors:
             right = Split(right, one)
+    places = _places(impl.order(word), right, statement)
     for one in right.axes:
         if one.size == 1:
             right = Select(right, one, 0)
-    dims = [tuple(a for a in dim if a.size != 1) for dim in _places(impl.order(word), right, statement)]
+    dims = [tuple(a for a in dim if a.size != 1) for dim in places]
     if len(dims) != len(value.dims):
         raise ImportProblem(f"{word} has {len(value.dims)} axes", expected=impl.order(word))
     shape, wanted = ([total(a.size for a in dim) for dim in side] for side in (value.dims, dims))
