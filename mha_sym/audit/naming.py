@@ -40,7 +40,9 @@ def namings(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, str]]:
     Yields:
         Stored names of a layout to names of the module.
     """
-    if any(set(one.stored(one.biases(shapes))) == set(shapes) for one in LAYOUTS.values()):
+    known = [one for one in LAYOUTS.values() if set(one.stored(one.biases(shapes))) == set(shapes)]
+    plain = all(one.grouped for one in known) and _as_many_keys(shapes)  # grouped by name, not by shape
+    if known and not plain:
         yield {name: name for name in shapes}
     weights = [name for name, shape in shapes.items() if len(shape) > 1]
     biases = [name for name, shape in shapes.items() if len(shape) == 1]
@@ -50,6 +52,14 @@ def namings(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, str]]:
         named = {ours: theirs for ours, theirs in matched.items() if theirs is not None}
         if set(named.values()) == set(biases):
             yield {**made, **named}
+    if known and plain:
+        yield {name: name for name in shapes}
+
+
+def _as_many_keys(shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether keys are made by as large a matrix as queries."""
+    found = {letter(name): shape for name, shape in shapes.items() if len(shape) > 1}
+    return found.get("q") == found.get("k")
 
 
 def _letterings(weights: Sequence[str]) -> Iterator[tuple[str, ...]]:

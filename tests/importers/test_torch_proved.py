@@ -88,3 +88,28 @@ def test_a_module_that_branches_on_a_size_for_nothing_is_proved() -> None:
 
     found = proof(Careful(torch_wrong.scaled_twice))
     assert found.verdict is Verdict.PROVED
+
+
+class Projections(nn.Module):
+    """Matrices named as where heads are grouped, with as many key heads as query heads."""
+
+    def __init__(self, kv_heads: int = 3) -> None:
+        super().__init__()
+        self.num_heads, self.num_key_value_heads, self.head_dim = 3, kv_heads, 5
+        self.q_proj, self.o_proj = nn.Linear(15, 15), nn.Linear(15, 15)
+        self.k_proj, self.v_proj = nn.Linear(15, 5 * kv_heads), nn.Linear(15, 5 * kv_heads)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        q, k, v = (one.view(*x.shape[:2], -1, self.head_dim).transpose(1, 2) for one in made)
+        if self.num_key_value_heads != self.num_heads:
+            k, v = (one.repeat_interleave(self.num_heads // self.num_key_value_heads, 1) for one in (k, v))
+        weights = (q @ k.mT * self.head_dim**-0.5).softmax(-1)
+        return self.o_proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_names_of_grouped_heads_are_plain_heads_where_there_are_as_many_of_both() -> None:
+    plain, grouped = proof(Projections()), proof(Projections(kv_heads=1))
+    assert plain.verdict is grouped.verdict is Verdict.PROVED
+    assert plain.layout.startswith("linear: ") and plain.symbolic == ("B", "T", "d_k", "h")
+    assert grouped.layout.startswith("llama: ") and grouped.symbolic == ("B", "T")
