@@ -11,7 +11,7 @@ import pytest
 from mha_sym.library import load, theorem_names
 from mha_sym.proof import rules
 from tests.controls import mutants as engines
-from tests.controls.mutants import FAULTS, OPEN, answered, mutants, sample
+from tests.controls.mutants import EMPTY_ROWS, FAULTS, OPEN, answered, may_keep_nothing, mutants, sample
 
 
 @pytest.mark.parametrize("name", theorem_names())
@@ -33,6 +33,14 @@ def test_engines_that_contradict_each_other_are_told(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(engines, "proved_equal", lambda *_: True)
     some = islice(sample(load("split_transpose_join_is_identity"), Random(0)), 8)
     assert {answered(one).verdict for one in some} == {"contradiction"}
+
+
+def test_rows_that_may_keep_nothing_are_told_apart() -> None:
+    """A row of a mask of which nothing is assumed sums to one only where it has a value, and may have none."""
+    theorem = load("softmax_rows_sum_to_one")
+    some = [one for one in mutants(theorem)["other_input"] if one.claim.name == "masked_rows"]
+    assert EMPTY_ROWS in {answered(one).verdict for one in some}
+    assert not any(may_keep_nothing(claim, theorem) for claim in theorem.claims)
 
 
 def test_a_law_that_is_too_good_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
