@@ -298,7 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         count, found = run(name, options.every, not options.no_draws)
         total, left = total + count, left + len(found)
         print(f"{name}: {count - len(found)} of {count} noticed, {time.perf_counter() - start:.0f} s", flush=True)
-    print(f"{total - left} of {total} mutants noticed, {100 * (total - left) / max(total, 1):.1f} %")
+    print(f"{total} small changes of the trusted files: {total - left} noticed, {(total - left) / max(total, 1):.1%}")
     return 0 if total - left >= 0.9 * total else 1
 
 

@@ -33,7 +33,6 @@ FILE = ("proof/test_certificate_file.py", "soundness/test_attacks.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "balls": ("proof/test_refute.py",),
     "cancelling": SEARCH,
-    "cards": ("render/test_mathml.py",),
     "certificate_file": FILE,
     "collector": ("proof/test_refute.py",),
     "deferred": ("proof/test_deferred.py", "proof/test_witness.py"),

@@ -1,0 +1,57 @@
+"""The long run: its table, a part that fails, and that every part is there and can be asked for alone."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.soundness import run
+from tests.soundness.run import PARTS, Part, main, table
+from tests.soundness.sampled import TESTS, untested
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_part_can_be_run(name: str) -> None:
+    part = PARTS[name]
+    assert callable(importlib.import_module(part.module).main)
+    assert part.option in Path(importlib.import_module(part.module).__file__ or "").read_text(encoding="utf-8")
+
+
+def test_a_part_that_fails_does_not_keep_the_others_from_running(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = {"good": "print('  of this\\n12 things: 12 as they should')", "bad": "raise SystemExit(3)",
+             "odd": "print('7 others: 1 wrong'); raise SystemExit(1)", "last": "print('1 thing: fine')"}  # fmt: skip
+    for name, code in parts.items():
+        (tmp_path / f"{name}.py").write_text(f"import sys; assert sys.argv[1:] == ['--most', '5']; {code}")
+    monkeypatch.setattr(run, "PARTS", {name: Part(name, "--most", 5) for name in parts})
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert main([]) == 1
+    rows = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    assert [row.split()[0] for row in rows] == ["tried", "ok", "FAILED", "FAILED", "ok", "2"]
+    assert rows[1].split()[:-1] == ["ok", "12", "things", "12", "as", "they", "should"]
+    assert "ended with 3" in rows[2] and "1 wrong" in rows[3]
+    assert rows[-1] == "2 of 4 parts found nothing wrong; not so: bad, odd"
+    assert main(["last"]) == 0
+    assert capsys.readouterr().out.endswith("1 of 1 parts found nothing wrong\n")
+
+
+def test_no_such_part(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["nonsense"])
+    assert "no such part: nonsense; there are mutants, " in capsys.readouterr().err
+
+
+def test_an_empty_table_has_its_head() -> None:
+    assert table([]).split() == ["tried", "what", "outcome", "seconds"]
+
+
+def test_every_file_of_the_prover_has_tests_that_are_run_on_changes() -> None:
+    assert untested() == {"cards"}, "cards holds words and no code"
+    for files in TESTS.values():
+        assert all((ROOT / "tests" / one.partition("::")[0]).exists() for one in files)
