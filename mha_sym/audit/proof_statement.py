@@ -31,6 +31,9 @@ from mha_sym.proof.theorem import Assumption
 Sizes = Mapping[str, sympy.Expr | int]
 
 
+_TWICE = Assumption("cos and sin have one number for both features of a pair")
+
+
 @dataclass(frozen=True)
 class Statement:
     """One way of calling an implementation, and what it is to compute.
@@ -83,7 +86,8 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
     if rotary is not None and angles is not None:
         given |= {word: _table(handed_over(getattr(angles, word), d, rotary), impl.order(word).split())
                   for word in ("cos", "sin")}  # fmt: skip
-    made = Statement({}, stages, masks.assumptions(d), d, _products(layout, d, parameters, impl.biases))
+    assumed = (*masks.assumptions(d), *([_TWICE] if rotary is not None and rotary.tables == "twice" else []))
+    made = Statement({}, stages, assumed, d, _products(layout, d, parameters, impl.biases))
     known = sizes if rotary is None else rotary.resolved(sizes)
     return replace(resized(made, known), inputs={name: resized(one, known) for name, one in given.items()})
 

@@ -8,7 +8,7 @@ prover, checker and refuter as every theorem.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sympy
@@ -69,8 +69,15 @@ def prove_code(
         wide = for_all_widths(impl, cases)
         if wide is not None:
             return wide
-    work = Work(impl, dict(sizes or {}))
-    return work.all(cases)
+    return for_any_tables(impl, lambda one: Work(one, dict(sizes or {})).all(cases))
+
+
+def for_any_tables(impl: Implementation, prove: Callable[[Implementation], CodeProof]) -> CodeProof:
+    """A proof for tables of any numbers, or else for such as rotary positions have: one number for both of a pair."""
+    made, rotary = prove(impl), impl.positions
+    if made.verdict is Verdict.PROVED or rotary is None or rotary.tables != "feature":
+        return made
+    return prove(replace(impl, rotary=replace(rotary, tables="twice")))
 
 
 def conventions(impl: Implementation) -> str:

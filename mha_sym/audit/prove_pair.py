@@ -17,7 +17,7 @@ from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.position_tables import whole
 from mha_sym.audit.proof_claims import against_each_other, together
 from mha_sym.audit.proof_import import Import, imported
-from mha_sym.audit.prove_code import Work, as_expression, conventions, distinct, masks_of, prove_code
+from mha_sym.audit.prove_code import Work, as_expression, conventions, distinct, for_any_tables, masks_of, prove_code
 from mha_sym.audit.specification import exact_scale
 from mha_sym.audit.target import load
 from mha_sym.errors import Problem, TargetProblem
@@ -74,8 +74,14 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
     cases = [case for case in distinct(cases_of(one, causal)) if masks_of(case) in masks]
     if not cases:
         raise TargetProblem(f"{one.title} and {other.title} are called in no way alike", where=one.title)
-    work = _Pair(one, {}, other=other)
-    return replace(work.all(cases), against=other.title)
+    def prove(tables: Implementation) -> CodeProof:
+        return _Pair(tables, {}, other=replace(other, rotary=tables.rotary)).all(cases)
+
+    if one.rotary != other.rotary:
+        raise TargetProblem(
+            f"{one.title} and {other.title} have other positions", got=f"{one.positions}; {other.positions}"
+        )
+    return replace(for_any_tables(one, prove), against=other.title)
 
 
 def _same_parameters(one: Implementation, other: Implementation) -> bool:
@@ -96,7 +102,7 @@ def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Impleme
     words = f"{one.title} is {left.verdict.value} and {other.title} is {right.verdict.value} against the specification"
     seconds = {name: left.seconds[name] + right.seconds[name] for name in left.seconds}
     made = replace(
-        left, cases=(*left.cases, *right.cases), seconds=seconds, problem=left.problem or right.problem,
+        left, cases=(*_named(left, one), *_named(right, other)), seconds=seconds, problem=left.problem or right.problem,
         notes=(*left.notes, f"their weights are stored differently: {words}"),
         against=f"{other.title}, once its weights are brought from {one.how_stored.name} to {other.how_stored.name},",
     )  # fmt: skip
@@ -108,6 +114,11 @@ def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Impleme
 def biases_of(graph: Graph) -> list[Hashable]:
     """What is looked up by position: equal only where it is the same table at the same formula."""
     return [one.same for one in looked_up(graph)[1]]
+
+
+def _named(proof: CodeProof, impl: Implementation) -> list[CaseProof]:
+    """The cases of one of two, under its name."""
+    return [replace(case, case=f"{impl.title} and the specification, {case.case}") for case in proof.cases]
 
 
 @dataclass
