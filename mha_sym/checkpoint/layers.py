@@ -47,6 +47,21 @@ def names_in_file(layout: Layout) -> dict[str, str]:
     return {name: inside.get(name.split(".")[0], "") + name for name in layout.stored("qkvo")}
 
 
+def listed() -> str:
+    """All layouts, with their words and the names of their tensors behind the prefix of a layer.
+
+    Example:
+        >>> print(listed().partition("gpt2")[2].partition("nanogpt")[0].strip())
+        GPT-2, [Q | K | V], (in, out)
+                             c_attn.weight, c_proj.weight, c_attn.bias, c_proj.bias
+    """
+    width = max(map(len, LAYOUTS))
+    rows = []
+    for name, layout in LAYOUTS.items():
+        rows += [f"{name:<{width}}  {layout.words}", f"{'':<{width}}  {', '.join(names_in_file(layout).values())}"]
+    return "\n".join(rows)
+
+
 def _ways(layout: Layout) -> Iterator[dict[str, str]]:
     """The ways in which the names may stand in a file: as libraries write them, bare, and with other marks between."""
     stored = layout.stored("qkvo")
@@ -149,7 +164,7 @@ def _refuse_incomplete(layer: Layer, layout: Layout) -> None:
     raise DataProblem(
         f"{layer.prefix}{way[missing[0]]} is missing", where=f"layer {layer.prefix}",
         expected=", ".join(way[name] for name in layout.stored("")), got=", ".join(layer.names.values()),
-        hint="--at PREFIX picks the layers that are meant; in one of several shards a layer may be cut in two",
+        hint="--at PREFIX picks the layers that are meant; of a file in several parts give the index that names them",
     )
 
 

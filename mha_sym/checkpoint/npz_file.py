@@ -148,11 +148,11 @@ def write_npz(
         DataProblem: for entries that NumPy does not have.
     """
     how = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    formats = [_numpy(one) for one in tensors]
     with zipfile.ZipFile(stream, "w", how) as archive:
-        for one in tensors:
+        for one, dtype in zip(tensors, formats, strict=True):
             with archive.open(f"{one.name}.npy", "w", force_zip64=True) as member:
-                header = {"descr": _numpy(one), "fortran_order": False, "shape": one.shape}
-                npy.write_array_header_1_0(member, header)
+                npy.write_array_header_1_0(member, {"descr": dtype, "fortran_order": False, "shape": one.shape})
                 for piece in data(one):
                     member.write(piece)
 

@@ -66,15 +66,10 @@ class Converted:
         return sum(len(plan.given) for plan in self.plans)
 
     @property
-    def beside(self) -> dict[str, int]:
-        """What lies behind the prefixes of layers and was carried over, and how often."""
-        found: dict[str, int] = {}
-        for plan in self.plans:
-            prefix = plan.layer.prefix
-            for name in self.carried:
-                if prefix and name.startswith(prefix):
-                    found[name.removeprefix(prefix)] = found.get(name.removeprefix(prefix), 0) + 1
-        return found
+    def beside(self) -> list[str]:
+        """What lies behind the prefixes of layers and was carried over, without the prefix, each once."""
+        prefixes = [plan.layer.prefix for plan in self.plans if plan.layer.prefix]
+        return sorted({name.removeprefix(one) for one in prefixes for name in self.carried if name.startswith(one)})
 
     def notes(self) -> Iterator[str]:
         """What else a reader should know, one sentence each."""
@@ -91,7 +86,8 @@ class Converted:
         if self._other_order:
             yield "query heads changed their order with their rows of W_O; whatever else is kept by head must follow"
         if self.beside:
-            yield f"carried over from beside the layers: {', '.join(sorted(self.beside))}"
+            more = f" and {len(self.beside) - 6} more" if len(self.beside) > 6 else ""
+            yield f"carried over from beside the layers: {', '.join(self.beside[:6])}{more}"
         yield "scale, masks, positions and the order of features in a head stay: what loads it must have the same"
 
     @property

@@ -134,6 +134,13 @@ def test_own_inputs_of_keys_and_values(tmp_path: Path) -> None:
     assert refused.value.got == "d_key=5, d_model=11"
 
 
+def test_names_with_other_marks_between(tmp_path: Path) -> None:
+    """Flax writes query/kernel or query.kernel, as trees are flattened; both are found."""
+    layer = by_hand.Heads(v=4)
+    slashed = {name.replace(".", "/"): value for name, value in by_hand.flax(layer).items()}
+    assert_same(converted(tmp_path, "flax", "opt", slashed, heads=3), expected(by_hand.opt(layer)))
+
+
 def test_the_layers_that_are_meant(tmp_path: Path) -> None:
     one, two = by_hand.gpt2(by_hand.Heads(v=4)), by_hand.gpt2(by_hand.Heads(v=4, seed=1))
     done = run(tmp_path, "gpt2", "opt", one, two, heads=3, at=("model.layers.1",))
@@ -232,7 +239,8 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "again.npz").symlink_to(source)
     cases = {
         "there.npz": "there.npz exists", "in.npz": "are one file", "again.npz": "are one file",
-        "no/out.npz": "there is no directory", "out.pt": "is not read or written", "out": "is not read or written",
+        "no/out.npz": "there is no directory", "out.pt": "is not written", "out": "is not written",
+        "model.safetensors.index.json": "is not written",
     }  # fmt: skip
     for name, words in cases.items():
         with pytest.raises(Problem, match=words):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.cli import main
 from mha_sym.cli.common import Exit
 from tests.checkpoint import packed_by_hand as by_hand
@@ -115,5 +116,14 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 
 def test_a_pickle_is_refused_unread(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "model.pt", "out.npz", "--from", "gpt2", "--to", "opt"]) == Exit.UNUSABLE
-    said = "mha-sym: model.pt is not read or written; expected: .safetensors or .npz; got: .pt; hint: loading it would "
+    said = "mha-sym: model.pt is not read; expected: .safetensors or .npz; got: .pt; hint: loading it would "
     assert capsys.readouterr().err.startswith(said)
+
+
+def test_layouts_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "--layouts"]) == Exit.OK
+    shown = capsys.readouterr().out
+    for name, layout in LAYOUTS.items():
+        assert f"\n{name} " in f"\n{shown}"
+        assert layout.words in shown
+    assert "self.query.weight, self.key.weight, self.value.weight, output.dense.weight" in shown

@@ -199,6 +199,55 @@ def test_any_byte_changed(suffix: str, step: int, tmp_path: Path) -> None:
     assert refused >= len(places)  # every cut, and most changes
 
 
+# ---------------------------------------------------------------- files in parts
+
+
+def in_parts(place: Path, **changes: Any) -> Path:
+    """A layer cut in two: its input matrix in one part, its output matrix in the other."""
+    save_file({"attn.c_attn.weight": torch.arange(90.0).reshape(5, 18)}, place / "m-1.safetensors", {"format": "pt"})
+    save_file({"attn.c_proj.weight": torch.ones(6, 5), "wte": torch.ones(2)}, place / "m-2.safetensors")
+    names = {"attn.c_attn.weight": "m-1.safetensors", "attn.c_proj.weight": "m-2.safetensors", "wte": "m-2.safetensors"}
+    index = place / "m.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": names | changes}))
+    return index
+
+
+def test_a_layer_in_two_parts(tmp_path: Path) -> None:
+    convert(in_parts(tmp_path), tmp_path / "out.safetensors", "gpt2", "opt", heads=HEADS)
+    found = load_file(tmp_path / "out.safetensors")
+    assert len(found) == 5
+    torch.testing.assert_close(found["attn.k_proj.weight"], torch.arange(90.0).reshape(5, 18)[:, 6:12].T)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"wte": "../m-2.safetensors"}, "a file .safetensors beside it"),
+        ({"wte": "m-3.safetensors"}, "m-3.safetensors cannot be read: No such file"),
+        ({"more": "m-1.safetensors"}, "m-1.safetensors does not hold more"),
+        ({"wte": "m-1.safetensors"}, "m-1.safetensors does not hold wte"),
+        ({"wte": 3}, "names no parts"),
+    ],
+)
+def test_an_index_that_does_not_fit(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(Problem) as refused:
+        convert(in_parts(tmp_path, **changes), tmp_path / "out.safetensors", "gpt2", "opt", heads=HEADS)
+    assert words in refused.value.one_line()
+
+
+def test_parts_are_not_written_over(tmp_path: Path) -> None:
+    index = in_parts(tmp_path)
+    with pytest.raises(Problem, match="is a part of what is read"):
+        convert(index, tmp_path / "m-2.safetensors", "gpt2", "opt", heads=HEADS, force=True)
+    for text, words in (("[" * 100_000, "is no JSON"), ("{", "is no JSON"), ("[]", "names no parts")):
+        index.write_text(text)
+        with pytest.raises(Problem, match=words):
+            convert(index, tmp_path / "out.safetensors", "gpt2", "opt", heads=HEADS)
+    with pytest.raises(Problem, match=r"attn\.c_proj\.weight is missing") as refused:
+        convert(tmp_path / "m-1.safetensors", tmp_path / "out.safetensors", "gpt2", "opt", heads=HEADS)
+    assert "give the index that names them" in refused.value.hint
+
+
 # ---------------------------------------------------------------- memory
 
 
