@@ -242,3 +242,18 @@ def test_workers_end_with_a_killed_main_process(tmp_path: Path) -> None:
         wait_for((tmp_path / "waiting").exists)
         os.kill(process.pid, signal.SIGKILL)
         wait_for(lambda: members(process.pid) in ([], [process.pid]), 10)
+
+
+def test_killed_while_a_book_is_derived_and_a_rerun(tmp_path: Path) -> None:
+    """As for want of memory: no book, not half of one, and the next run is not in the way of anything."""
+    book = ("derive", "--all", "--format", "html", "-o", "book")
+    with running(tmp_path, *book, code=FEW + RUN) as process:
+        wait_for((tmp_path / "waiting").exists)
+        os.kill(process.pid, signal.SIGKILL)
+        out, _ = process.communicate(timeout=20)
+    assert (process.returncode, out) == (-signal.SIGKILL, "")
+    assert [one.name for one in tmp_path.iterdir()] == ["waiting"]
+    (tmp_path / "go").touch()
+    assert ended(tmp_path, *book, code=FEW + RUN) == (Exit.OK, "", "")
+    pages = list((tmp_path / "book").glob("*.html"))
+    assert pages and all("</html>" in one.read_text() for one in pages)
