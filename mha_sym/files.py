@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,7 +79,7 @@ def _is_named(name: Path) -> bool:
 
 def _named(path: Path, handle: Path) -> Path:
     """The file behind a handle, with a name beside ``path``."""
-    name = f".{path.name}.{secrets.token_hex(4)}.part"
+    name = f".{path.name}.{os.urandom(4).hex()}.part"
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.link(handle, name, dst_dir_fd=directory, follow_symlinks=True)

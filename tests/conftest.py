@@ -47,6 +47,7 @@ SLOW = (
     "audit/test_precision.py", "ask/test_questions.py", "render/test_book.py", "render/test_typst.py",
     "render/test_comparison.py", "render/test_ways.py", "render/test_forms.py", "proof/test_field.py",
     "proof/test_witness.py", "proof/test_broken_rules.py", "export/test_metamath.py",
+    "checkpoint/test_interrupted.py", "checkpoint/test_convert_modules.py", "checkpoint/test_conversion_theorems.py",
 )  # fmt: skip
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

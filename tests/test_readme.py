@@ -16,14 +16,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
-def sessions() -> list[tuple[str, str]]:
-    """The commands in ``console`` blocks, each with the output that follows it."""
+def sessions() -> list[tuple[str, str, tuple[str, ...]]]:
+    """The commands in ``console`` blocks, each with the output that follows it and the commands before it."""
     found = []
     for language, body in FENCE.findall(README):
-        if language == "console":
-            for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
-                command, _, output = part.partition("\n")
-                found.append((command, output.rstrip("\n")))
+        before: tuple[str, ...] = ()
+        for part in re.split(r"^\$ ", body, flags=re.M)[1:] if language == "console" else []:
+            command, _, output = part.partition("\n")
+            found.append((command, output.rstrip("\n"), before))
+            before = (*before, command)
     return found
 
 
@@ -57,23 +58,32 @@ def test_the_readme_has_sessions_and_files() -> None:
     assert files()
 
 
-@pytest.mark.parametrize(("command", "expected"), sessions(), ids=[command for command, _ in sessions()])
-def test_command_prints_what_the_readme_says(command: str, expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "expected", "before"), sessions(), ids=[command for command, _, _ in sessions()])
+def test_command_prints_what_the_readme_says(
+    command: str, expected: str, before: tuple[str, ...], tmp_path: Path
+) -> None:
     for name, body in files().items():
         (tmp_path / name).write_text(body, encoding="utf-8")
+    (tmp_path / "proofs").symlink_to(ROOT / "proofs")
+    for earlier in before:
+        run(earlier, tmp_path)
+    shown = run(command, tmp_path)
+    assert matches(expected, shown), f"{command} printed\n{shown}"
+
+
+def run(command: str, place: Path) -> str:
+    """All that a command prints."""
     argv = command.split()
     if argv[0] == "make":
         argv = {"prove": ["mha-sym", "prove"]}.get(argv[1], [])
         if not argv:
             pytest.fail(f"no output can be shown for {command}")
     program = [sys.executable, "-m", "mha_sym"] if argv[0] == "mha-sym" else [sys.executable]
-    (tmp_path / "proofs").symlink_to(ROOT / "proofs")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(
-        [*program, *argv[1:]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [*program, *argv[1:]], cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    shown = done.stdout + done.stderr
-    assert matches(expected, shown), f"{command} printed\n{shown}"
+    return done.stdout + done.stderr
 
 
 def test_python_examples_run() -> None:

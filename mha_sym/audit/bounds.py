@@ -27,6 +27,8 @@ from mha_sym.audit.precision import Arithmetic, Array, arithmetic
 #: roundings besides those in sums: product and bias of a projection; product, mask and scale (fourth roots and their
 #: products) of the scores; sum, quotient and result of a softmax; product of Z; product and bias of the output
 _PROJECTED, _SCORED, _SOFTMAX, _MIXED, _OUTPUT = 2, 6, 3, 1, 2
+#: the terms of a turned feature
+_TURNED = 2
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def stage_bounds(
     mask: Array | None,
     dtype: str,
     accumulate: str | None = None,
+    turned: bool = False,
 ) -> dict[str, Bound]:
     """The bound for every stage.
 
@@ -74,9 +77,10 @@ def stage_bounds(
         mask: the finite additive mask, broadcastable to ``(b, h, t, s)``, if there is one.
         dtype: the format in which the implementation computes.
         accumulate: the format in which it adds up, if it is another than usual.
+        turned: whether positions are turned into queries and keys.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        layer = _Layer(found, inputs, sizes["h"], abs(scale), mask)
+        layer = _Layer(found, inputs, sizes["h"], abs(scale), mask, turned)
         here = layer.errors(arithmetic("float64"))
         there = layer.errors(arithmetic(dtype, accumulate))
         return {name: _bound(here[name] + there[name], layer, name) for name in there}
@@ -93,7 +97,7 @@ class _Layer:
 
     def __init__(
         self, found: Mapping[str, Array], inputs: tuple[Array, Array, Array], heads: int, scale: float,
-        mask: Array | None,
+        mask: Array | None, turned: bool = False,
     ) -> None:  # fmt: skip
         self.heads, self.scale = heads, scale
         self.plain = {name: np.abs(found[name]) for name in ("q", "k", "v", "weights", "z")}
@@ -101,10 +105,13 @@ class _Layer:
         self.mask = np.zeros(()) if mask is None else np.abs(mask)
         self.w_o, self.b_o = np.abs(found["w_o"]), np.abs(found.get("b_o", np.zeros(())))
         q, k, v = (_heads(_projected(x, found, letter), heads) for x, letter in zip(inputs, "qkv", strict=True))
+        # a turned feature is one of two, times numbers of at most 1: its partner is at most the largest of the head
+        q, k = (one + one.max(-1, keepdims=True) if turned else one for one in (q, k))
         z = self.plain["weights"] @ v
         self.large = {"q": q, "k": k, "v": v, "scores": scale * (q @ k.swapaxes(-1, -2)) + self.mask, "z": z}
         self.large |= {"c": _joined(z), "y": self.output(z)}
-        self.widths = dict(zip("qkv", (x.shape[-1] for x in inputs), strict=True))
+        more = (_TURNED, _TURNED, 0) if turned else (0, 0, 0)
+        self.widths = {n: x.shape[-1] + extra for n, x, extra in zip("qkv", inputs, more, strict=True)}
         self.n = {"scores": q.shape[-1], "keys": k.shape[-2], "joined": self.w_o.shape[0]}
 
     def output(self, z: Array) -> Array:

@@ -55,7 +55,9 @@ def evidence_of(
 ) -> Evidence:  # fmt: skip
     """The same, with all that it was made of."""
     inputs = (setting.arrays["X_q"], setting.arrays["X_k"], setting.arrays["X_v"])
-    bounds = stage_bounds(found, inputs, setting.sizes, spec.scale(setting.sizes), setting.mask, impl.dtype)
+    bounds = stage_bounds(
+        found, inputs, setting.sizes, spec.scale(setting.sizes), setting.mask, impl.dtype, turned="cos" in setting.arrays
+    )  # fmt: skip
     results = []
     for word in STAGES:
         if word in shown:

@@ -12,13 +12,12 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from mha_sym.audit.precision import Array
+from mha_sym.checkpoint.npz_file import array_header
 from mha_sym.errors import DataProblem
 
 #: the most bytes that the arrays of one dump may have together, and the most arrays
@@ -85,7 +84,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Stor
     """One array; its header must say as many bytes as the archive does."""
     where = f"{path.name}, {info.filename}"
     with archive.open(info) as stream:
-        shape, fortran, dtype = _header(stream, where)
+        shape, fortran, dtype = array_header(stream, where)
         if dtype.hasobject:
             raise DataProblem("an array of Python objects is not read", where=where, expected="numbers or booleans")
         if not dtype.itemsize:
@@ -100,15 +99,6 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Stor
     flat = np.frombuffer(data, dtype=dtype)
     values = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
     return Stored(values, str(dtype.newbyteorder("=")))
-
-
-def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    try:
-        version = npy.read_magic(stream)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        return read(stream)
-    except (ValueError, TypeError, SyntaxError, RecursionError, TokenError) as trouble:  # what a forged header leads to
-        raise DataProblem(f"this is no array: {' '.join(str(trouble).split())}", where=where) from trouble
 
 
 # ---------------------------------------------------------------- .safetensors

@@ -53,12 +53,14 @@ class Fault:
         edits: what stands in which slot of the recipe instead (`mha_sym.audit.recipe.SLOTS`).
         needs: what must be there for it to be possible: ``causal``, ``padding``, ``additive``, ``keep`` (any mask of
             kept keys), ``masked`` (any mask), ``b_q``..., ``self``, ``cross``, ``groups``; or must not: ``unmasked``,
-            ``unpadded``, ``uncausal``, ``ungrouped``; ``from_the_end``: the causal mask counts from the last key.
+            ``unpadded``, ``uncausal``, ``ungrouped``, ``unturned`` (without ``rotary`` positions); ``from_the_end``: the
+            causal mask counts from the last key.
         ties: sizes that must coincide for the code to run at all, such as ``{"d_model": ("h", "d_k")}``.
         theorem: for what is the same function, the theorem that says so; empty for a fault.
         family: which part of the catalogue it is in.
         random: whether it makes the output random, so that no output can be reproduced.
         at_sizes: whether it is built at sizes that are numbers only, those of a run.
+        alone: whether it is looked for by itself only, not together with others: a variant that is rare.
 
     Example:
         >>> find_fault("scale_missing").mend
@@ -78,6 +80,7 @@ class Fault:
     family: str = ""
     random: bool = False
     at_sizes: bool = False
+    alone: bool = False
 
     def __post_init__(self) -> None:
         unknown = set(self.edits) - set(SLOTS)
@@ -112,6 +115,7 @@ class Fault:
             "uncausal": at.causal is None and at.kept is None, "ungrouped": at.kv is None,
             "from_the_end": at.causal is not None,
             "self": at.same, "cross": not at.same, "groups": at.kv is not None,
+            "rotary": at.angles is not None, "unturned": at.angles is None,
             **{name: getattr(at.w, name) is not None for name in ("b_q", "b_k", "b_v", "b_o")},
         }  # fmt: skip
         return all(have[need] for need in self.needs)

@@ -231,7 +231,7 @@ def same_everywhere(on: Evidence) -> Probe | None:
 
 
 def without_influence(impl: Implementation, on: Evidence) -> Probe | None:
-    """Which parameters the output does not depend on; the key bias never matters."""
+    """Which parameters the output does not depend on; the key bias matters where positions are turned into keys only."""
     if not Stored.possible(impl):
         return None
     weights, figure, idle = Stored(impl, on), [], []
@@ -239,7 +239,7 @@ def without_influence(impl: Implementation, on: Evidence) -> Probe | None:
         moved = weights.output(impl, on, {name: rounded(-on.found[name] - 0.25, impl.dtype)})
         change = float(np.abs(moved - on.shown["y"]).max())
         figure.append(f"{name}: {change:.2g}")
-        if change <= on.noise and name != "b_k":
+        if change <= on.noise and (name != "b_k" or on.spec.options.angles is not None):
             idle.append(name)
     cause = f"{', '.join(idle)} without influence: dead code, or another operand in its place" if idle else ""
     return Probe("change of the output when a parameter is changed", not idle, cause, tuple(figure))

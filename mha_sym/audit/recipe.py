@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 import sympy
 
 from mha_sym.attention.dims import Dims, Weights
-from mha_sym.attention.forms import Options, Stages, project
+from mha_sym.attention.forms import Options, Stages, project, with_positions
+from mha_sym.attention.rotary import Angles
 from mha_sym.axes import Axis, blocks, product
 from mha_sym.errors import AxisProblem
 from mha_sym.expr import Block, Compare, Expr, Map, Named, Rename, Repeat, Scalar, Select, Softmax, Split, as_expr
@@ -60,6 +61,7 @@ class Site:
         kept: any other mask of kept keys.
         same: whether queries, keys and values come from one input.
         kv: which heads share keys and values, if any do.
+        angles: the tables of rotary positions, if there are any.
     """
 
     d: Dims
@@ -72,6 +74,7 @@ class Site:
     kept: Expr | None = None
     same: bool = False
     kv: Grouped | None = None
+    angles: Angles | None = None
 
     @property
     def keep(self) -> Expr | None:
@@ -83,8 +86,8 @@ class Site:
 
     @property
     def options(self) -> Options:
-        """Masks and scale as the forms take them."""
-        return Options(self.mask, self.keep, self.scale)
+        """Masks, scale and positions as the forms take them."""
+        return Options(self.mask, self.keep, self.scale, self.angles)
 
 
 def site(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options(), same: bool = False) -> Site:  # noqa: B008
@@ -97,7 +100,7 @@ def site(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()
         True
     """
     scale = d.scale if o.scale is None else o.scale
-    found = Site(d, x, w, scale, o.mask, same=same)
+    found = Site(d, x, w, scale, o.mask, same=same, angles=o.angles)
     if o.keep is None:
         return found
     if isinstance(o.keep, Compare):
@@ -164,6 +167,10 @@ def _split(letter: str) -> Slot:
     return lambda at, flat: rearrange(flat, pattern)
 
 
+def _positions(at: Site, q: Expr, k: Expr) -> tuple[Expr, Expr]:
+    return with_positions(at.d, q, k, at.options)
+
+
 def _product(at: Site, q: Expr, k: Expr) -> Expr:
     return einsum("b h t k, b h s k -> b h t s", q, k)
 
@@ -193,7 +200,7 @@ def _output(at: Site, c: Expr) -> Expr:
 #: the slots that are replaced whole, and what stands there in the correct form
 RIGHT: dict[str, Slot] = {
     "split_q": _split("q"), "split_k": _split("k"), "split_v": _split("v"),
-    "product": _product, "masked": _masked, "softmax": _softmax, "mix": _mix, "join": _join, "output": _output,
+    "positions": _positions, "product": _product, "masked": _masked, "softmax": _softmax, "mix": _mix, "join": _join, "output": _output,
 }  # fmt: skip
 
 #: every slot: its arguments and what it gives.  Those that are not in `RIGHT` change a value, one after the other.
@@ -203,6 +210,7 @@ SLOTS: dict[str, str] = {
     "split_q": "site, (b t (h k)) -> (b h t k)",
     "split_k": "site, (b s (h k)) -> (b h s k)",
     "split_v": "site, (b s (h v)) -> (b h s v)",
+    "positions": "site, q, k -> (q, k), positions turned into them if they are rotary",
     "heads": "site, (q, k, v) -> (q, k, v)",
     "product": "site, q, k -> (b h t s)",
     "masked": "site, q . k -> scores",
@@ -262,7 +270,7 @@ class Builder:
         slots = {**RIGHT, **{name: slot for one in edits for name, slot in one.items() if name in RIGHT}}
         moves = {name: tuple(one[name] for one in edits if name in one) for name in SLOTS if name not in RIGHT}
         key = (*moves["around"], _END, *moves["before"], _END, *(slots[f"split_{letter}"] for letter in "qkv"))
-        key += (_END, *moves["heads"])
+        key += (_END, slots["positions"], *moves["heads"])
         at, undo, (q, k, v) = self._once(key, lambda: self._heads(slots, moves))
         key += (slots["product"], slots["masked"])
         scores = self._once(
@@ -292,7 +300,8 @@ class Builder:
             undo.append(back)
         for one in moves["before"]:
             at = one(at)
-        qkv: tuple[Expr, ...] = _heads(at, slots)
+        q, k, v = _heads(at, slots)
+        qkv: tuple[Expr, ...] = (*slots["positions"](at, q, k), v)
         for one in moves["heads"]:
             qkv = tuple(
                 part if part is before else Named(part, letter, "what is done to the heads")

@@ -45,6 +45,8 @@ def _told(which: tuple[Fault, ...], odd: Sequence[Evidence]) -> Explanation:
 
 def _in_another_basis(odd: Sequence[Evidence], which: tuple[Fault, ...]) -> Explanation | None:
     """Symmetries, maybe none, and another basis inside heads besides; runs that cannot tell do not count."""
+    if any(on.spec.options.angles is not None for on in odd):  # what is turned in pairs has no other basis
+        return None
     verdicts, stages = [], set[str]()
     for run in odd:
         for values in _values(run, which):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_sym.attention.conversion import Conversion
+from mha_sym.attention.conversion import Conversion, conversion
 from mha_sym.attention.conversion_theorem import theorem
 from mha_sym.attention.layouts import LAYOUTS, Layout, find_layout
 from mha_sym.checkpoint.compared import Differs, compare_layer
@@ -21,6 +21,7 @@ from mha_sym.checkpoint.layers import find_layers
 from mha_sym.checkpoint.move import moved
 from mha_sym.checkpoint.plan import Planned, Wish, planned, refuse_scale
 from mha_sym.checkpoint.report import Converted, Proved
+from mha_sym.checkpoint.shards import Shards
 from mha_sym.checkpoint.tensor import Tensor, count_nan, words
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.expr import inputs
@@ -47,8 +48,8 @@ def convert(
     Entries are only moved: every one keeps its format and its bits.  All other tensors are carried over.
 
     Args:
-        source: a file ``.safetensors`` or ``.npz``.
-        target: the file to write, of either kind.
+        source: a file ``.safetensors`` or ``.npz``, or ``.safetensors.index.json`` for one in several parts.
+        target: the file to write, of either of the first two kinds.
         given: the layout of the weights, a name of `mha_sym.attention.layouts.LAYOUTS`, or ``"auto"`` where names and
             shapes leave one.
         wanted: the layout to store them in.
@@ -75,12 +76,13 @@ def convert(
     source, target = Path(source), Path(target)
     _refuse_places(source, target, force)
     with opened(source) as file:
+        _refuse_parts(file, target)
         layout = _given(given, file, heads, kv_heads, at)
         wish = Wish(layout, find_layout(wanted), heads, kv_heads, repeat_kv, zero_biases)
         refuse_scale(wish)
         plans = _plans(file, wish, at)
         outcome, entries = _outcome(file, plans), _Entries(file, plans)
-        proofs = [_proved(one) for one in {id(plan.conversion): plan.conversion for plan in plans}.values()]
+        proofs = [_proved(one, wish) for one in {id(plan.conversion): plan for plan in plans}.values()]
         try:
             with written_whole(target.resolve()) as (stream, name):
                 save(stream, target, list(outcome.values()), entries, file)
@@ -93,8 +95,8 @@ def convert(
 
 
 def _refuse_places(source: Path, target: Path, force: bool) -> None:
-    for path in (source, target):
-        refuse_other(path)
+    refuse_other(source)
+    refuse_other(target, written=True)
     if target.exists() and source.exists() and os.path.samefile(source, target):
         raise Problem(f"{source} and {target} are one file", hint="write another file, and remove this one afterwards")
     refuse_existing(target, force=force)
@@ -102,6 +104,13 @@ def _refuse_places(source: Path, target: Path, force: bool) -> None:
         raise Problem(f"{target} cannot be written: there is no directory {target.parent}")
     if target.exists() and not target.is_file():
         raise Problem(f"{target} cannot be written: it is no regular file")
+
+
+def _refuse_parts(file: TensorFile, target: Path) -> None:
+    """Refuse to write over a part of what is read."""
+    for part in file.paths if isinstance(file, Shards) else ():
+        if target.exists() and os.path.samefile(part, target):
+            raise Problem(f"{target} is a part of what is read", hint="write another file")
 
 
 def _plans(file: TensorFile, wish: Wish, at: Sequence[str]) -> list[Planned]:
@@ -191,15 +200,19 @@ def _read_back(
         return sum(compare_layer(plan, wish, file, written) for plan in plans)
 
 
-def _proved(conversion: Conversion) -> Proved:
-    """The theorem about a conversion, after the prover had it.
+def _proved(plan: Planned, wish: Wish) -> Proved:
+    """The theorem about a conversion, after the prover had it; where copies become one, that of the way back.
 
     Raises:
         Differs: if it is false; that would be a fault of mha_sym.
     """
-    stated = theorem(conversion)
+    one = plan.conversion
+    if plan.copies > 1 and not wish.source.grouped:
+        one = conversion(wish.target, wish.source, one.biases, own_heads=False)
+    stated = theorem(one)
     report = prove(stated)
     if report.verdict is Verdict.REFUTED:
         raise Differs(f"{stated.name} is false")
-    sizes = sorted({str(size) for one in conversion.given.values() for a in one.axes for size in a.size.free_symbols})
+    axes = [axis for parameter in one.given.values() for axis in parameter.axes]
+    sizes = sorted({str(size) for axis in axes for size in axis.size.free_symbols})
     return Proved(stated.name, report.verdict is Verdict.PROVED, len(stated.claims), tuple(sizes))

@@ -1,21 +1,22 @@
 """Files of weights by the ending of their name: opened for reading, and written whole or not at all.
 
-Defines `opened`, `save` and `SUFFIXES`.  Files that would have to be unpickled are refused.
+Defines `opened`, `save`, `refuse_other` and `SUFFIXES`.  Files that would have to be unpickled are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from mha_sym.checkpoint.npz_file import NpzFile, write_npz
 from mha_sym.checkpoint.safetensors_file import SafetensorsFile, write_safetensors
+from mha_sym.checkpoint.shards import INDEX, Shards, opened_shards
 from mha_sym.checkpoint.tensor import Tensor
 from mha_sym.errors import DataProblem
 
-TensorFile = SafetensorsFile | NpzFile
+TensorFile = SafetensorsFile | NpzFile | Shards
 
 _READERS: dict[str, Callable[[IO[bytes], Path], TensorFile]] = {
     ".safetensors": SafetensorsFile.of, ".npz": NpzFile.of,
@@ -28,23 +29,24 @@ SUFFIXES = tuple(_READERS)
 _PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 
 
-def refuse_other(path: Path) -> None:
-    """Refuse a name with an ending that is not read or written.
+def refuse_other(path: Path, written: bool = False) -> None:
+    """Refuse a name with an ending that is not read, or not written.
 
     Raises:
         DataProblem: which says how to come by such a file.
     """
     suffix = path.suffix.lower()
-    if suffix in SUFFIXES:
+    if suffix in SUFFIXES or (path.name.endswith(INDEX) and not written):
         return
     hint = ""
     if suffix in _PICKLES:
         hint = "loading it would run code in it; where it is trusted, save it with safetensors.torch.save_file"
-    if path.name.endswith(".index.json"):
-        hint = "it lists shards; give the shards one by one, or save the whole as one file"
+    if path.name.endswith(INDEX):
+        hint = "the parts that it names are written as one file"
     raise DataProblem(
-        f"{path.name} is not read or written", expected=" or ".join(SUFFIXES), got=suffix or "no ending", hint=hint
-    )
+        f"{path.name} is not {'written' if written else 'read'}", expected=" or ".join(SUFFIXES),
+        got=suffix or "no ending", hint=hint,
+    )  # fmt: skip
 
 
 @contextmanager
@@ -59,6 +61,10 @@ def opened(path: Path, name: Path | None = None) -> Iterator[TensorFile]:
         DataProblem: if there is none, if it has another ending, or if it is damaged.
     """
     refuse_other(path)
+    if path.name.endswith(INDEX):
+        with opened_shards(path) as shards:
+            yield shards
+        return
     try:
         stream = open(name or path, "rb")  # noqa: SIM115 - closed below; only opening is to be told as this
     except OSError as trouble:
@@ -108,13 +114,3 @@ def same_bytes(one: Iterable[bytes], other: Iterable[bytes]) -> bool:
             return not have and not want
         have, want = have[count:], want[count:]
 
-
-def described(tensors: Mapping[str, Tensor]) -> str:
-    """The names of some tensors, the first few.
-
-    Example:
-        >>> described({"a": Tensor("a", "F32", ()), "b": Tensor("b", "F32", ())})
-        'a, b'
-    """
-    names = list(tensors)
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from mha_sym.attention.layouts import Layout
+from mha_sym.attention.layouts import LAYOUTS, Layout
 from mha_sym.errors import DataProblem
 
 #: where libraries put parts of a layer into modules of their own: before the name of a parameter
@@ -45,6 +45,21 @@ def names_in_file(layout: Layout) -> dict[str, str]:
     """
     inside = _INSIDE.get(layout.name, {})
     return {name: inside.get(name.split(".")[0], "") + name for name in layout.stored("qkvo")}
+
+
+def listed() -> str:
+    """All layouts, with their words and the names of their tensors behind the prefix of a layer.
+
+    Example:
+        >>> print(listed().partition("gpt2")[2].partition("nanogpt")[0].strip())
+        GPT-2, [Q | K | V], (in, out)
+                             c_attn.weight, c_proj.weight, c_attn.bias, c_proj.bias
+    """
+    width = max(map(len, LAYOUTS))
+    rows = []
+    for name, layout in LAYOUTS.items():
+        rows += [f"{name:<{width}}  {layout.words}", f"{'':<{width}}  {', '.join(names_in_file(layout).values())}"]
+    return "\n".join(rows)
 
 
 def _ways(layout: Layout) -> Iterator[dict[str, str]]:
@@ -86,7 +101,9 @@ def find_layers(names: Sequence[str], layout: Layout, at: Sequence[str] = ()) ->
     partial = {prefix: one for prefix, one in partial.items() if not set(one.names.values()) & taken}
     place = {name: number for number, name in enumerate(names)}
     every = sorted([*found, *partial.values()], key=lambda one: min(place[name] for name in one.names.values()))
-    chosen = _chosen(every, at, layout)
+    if not every:
+        raise _no_layer(names, layout)
+    chosen = _chosen(every, at)
     for one in chosen:
         _refuse_incomplete(one, layout)
         _refuse_unknown(one, names)
@@ -107,13 +124,24 @@ def _behind_prefixes(names: Sequence[str], layout: Layout, way: Mapping[str, str
             yield Layer(prefix, found, layout.biases(found))
 
 
-def _chosen(layers: Sequence[Layer], at: Sequence[str], layout: Layout) -> list[Layer]:
+def _no_layer(names: Sequence[str], layout: Layout) -> DataProblem:
+    """What to say where no names fit, with the layouts whose names do."""
+    others = [one.name for one in LAYOUTS.values() if _has_names(names, one)]
+    return DataProblem(
+        f"no layer has the names of layout {layout.name}", expected=", ".join(names_in_file(layout).values()),
+        got=f"those of {' or '.join(others)}" if others else "",
+        hint="mha-sym identify finds the layout of one layer from its weights, inputs and output",
+    )  # fmt: skip
+
+
+def _has_names(names: Sequence[str], layout: Layout) -> bool:
+    """Whether all matrices of a layout stand behind some prefix."""
+    needed = set(layout.stored(""))
+    return any(needed <= set(one.names) for way in _ways(layout) for one in _behind_prefixes(names, layout, way))
+
+
+def _chosen(layers: Sequence[Layer], at: Sequence[str]) -> list[Layer]:
     """Those that are meant."""
-    if not layers:
-        raise DataProblem(
-            f"no layer has the names of layout {layout.name}", expected=", ".join(names_in_file(layout).values()),
-            hint="mha-sym identify finds the layout of one layer from its weights, inputs and output",
-        )  # fmt: skip
     if not at:
         return list(layers)
     chosen = []
@@ -136,7 +164,7 @@ def _refuse_incomplete(layer: Layer, layout: Layout) -> None:
     raise DataProblem(
         f"{layer.prefix}{way[missing[0]]} is missing", where=f"layer {layer.prefix}",
         expected=", ".join(way[name] for name in layout.stored("")), got=", ".join(layer.names.values()),
-        hint="--at PREFIX picks the layers that are meant; in one of several shards a layer may be cut in two",
+        hint="--at PREFIX picks the layers that are meant; of a file in several parts give the index that names them",
     )
 
 

@@ -6,7 +6,9 @@ Defines `NpzFile` for reading and `write_npz`.  Nothing is unpickled: arrays of 
 from __future__ import annotations
 
 import math
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ from mha_sym.errors import DataProblem
 CHUNK = 1 << 20
 _KINDS = {dtype: kind for kind, dtype in NUMPY.items()}
 #: what reading a damaged archive leads to
-_TROUBLE = (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError)
+_TROUBLE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ def _understood(path: Path) -> Iterator[None]:
     try:
         yield
     except _TROUBLE as trouble:
-        raise DataProblem(f"{path.name} cannot be read as .npz: {trouble}", where=str(path)) from trouble
+        said = " ".join(str(trouble).split())
+        raise DataProblem(f"{path.name} cannot be read as .npz: {said}", where=str(path)) from trouble
 
 
 def _described(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, path: Path) -> tuple[Tensor, bool]:
@@ -143,11 +148,11 @@ def write_npz(
         DataProblem: for entries that NumPy does not have.
     """
     how = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    formats = [_numpy(one) for one in tensors]
     with zipfile.ZipFile(stream, "w", how) as archive:
-        for one in tensors:
+        for one, dtype in zip(tensors, formats, strict=True):
             with archive.open(f"{one.name}.npy", "w", force_zip64=True) as member:
-                header = {"descr": _numpy(one), "fortran_order": False, "shape": one.shape}
-                npy.write_array_header_1_0(member, header)
+                npy.write_array_header_1_0(member, {"descr": dtype, "fortran_order": False, "shape": one.shape})
                 for piece in data(one):
                     member.write(piece)
 

@@ -13,7 +13,7 @@ from mha_sym.arrays import size_value
 from mha_sym.attention.conversion import Conversion, conversion
 from mha_sym.attention.layouts import Layout
 from mha_sym.checkpoint.layers import Layer, names_in_file
-from mha_sym.checkpoint.tensor import Tensor
+from mha_sym.checkpoint.tensor import Tensor, words
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.expr import Expr, inputs
 
@@ -213,6 +213,7 @@ def _wanted(
 def _kind(stored: str, expr: Expr, made: Conversion, given: Mapping[str, Tensor]) -> str:
     """The format of what is made: that of all it is made of."""
     sources = [given[one.name] for one in inputs(expr)] or [given[made.source.row("w_o").stored]]
+    words(sources[0])  # which refuses what is not moved one by one
     for one in sources:
         if one.kind != sources[0].kind:
             raise DataProblem(

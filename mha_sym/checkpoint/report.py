@@ -66,20 +66,15 @@ class Converted:
         return sum(len(plan.given) for plan in self.plans)
 
     @property
-    def beside(self) -> dict[str, int]:
-        """What lies behind the prefixes of layers and was carried over, and how often."""
-        found: dict[str, int] = {}
-        for plan in self.plans:
-            prefix = plan.layer.prefix
-            for name in self.carried:
-                if prefix and name.startswith(prefix):
-                    found[name.removeprefix(prefix)] = found.get(name.removeprefix(prefix), 0) + 1
-        return found
+    def beside(self) -> list[str]:
+        """What lies behind the prefixes of layers and was carried over, without the prefix, each once."""
+        prefixes = [plan.layer.prefix for plan in self.plans if plan.layer.prefix]
+        return sorted({name.removeprefix(one) for one in prefixes for name in self.carried if name.startswith(one)})
 
     def notes(self) -> Iterator[str]:
         """What else a reader should know, one sentence each."""
         for name, count in self.nan.items():
-            yield f"{name} holds {count:,} NaN, which were moved as they are"
+            yield f"{name} holds {count:,} NaN, moved as stored"
         if any(plan.conversion.zeros for plan in self.plans):
             zeros = sorted({letter for plan in self.plans for letter in plan.conversion.zeros}, key="qkvo".index)
             yield f"biases {', '.join(zeros)} are new, and zero"
@@ -91,7 +86,8 @@ class Converted:
         if self._other_order:
             yield "query heads changed their order with their rows of W_O; whatever else is kept by head must follow"
         if self.beside:
-            yield f"carried over from beside the layers: {', '.join(sorted(self.beside))}"
+            more = f" and {len(self.beside) - 6} more" if len(self.beside) > 6 else ""
+            yield f"carried over from beside the layers: {', '.join(self.beside[:6])}{more}"
         yield "scale, masks, positions and the order of features in a head stay: what loads it must have the same"
 
     @property
@@ -111,7 +107,7 @@ class Converted:
         one, other = self.wish.source, self.wish.target
         rows = [("from", f"{one.name}: {one.words}"), ("to", f"{other.name}: {other.words}"), *self._layers()]
         rows += [("carried", f"{_count(len(self.carried), 'other tensor')}, unchanged"), ("compared", self._compared())]
-        rows += [*self._proofs(), ("memory", f"{self._held() / 2**20:,.1f} MiB of tensors at a time, to make one")]
+        rows += [*self._proofs(), ("memory", f"at most {_amount(self._held())} of tensors at a time, to make one")]
         rows += [("note", note) for note in self.notes()]
         head = f"CONVERTED   {self.source} to {self.target}: {_count(len(self.plans), 'layer')}"
         return "\n".join([head, *(f"  {label:<9} {words}" for label, words in rows)])
@@ -126,21 +122,21 @@ class Converted:
             yield "layers" if len(prefixes) > 1 else "layer", f"{ends or 'without a prefix'}: {words}"
 
     def _compared(self) -> str:
-        carried = f", and {_count(len(self.carried), 'tensor')} carried over" if self.carried else ""
-        return (
-            f"read back: {_count(self.compared, 'weight and bias', 'weights and biases')} head by head, "
-            f"{_count(self.stored, 'tensor')} converted back{carried}: equal bit for bit"
-        )
+        counts = [
+            f"{_count(self.compared, 'weight or bias', 'weights and biases')} head by head",
+            f"{_count(self.stored, 'tensor')} converted back", f"{len(self.carried):,} carried over",
+        ]  # fmt: skip
+        return f"read back, equal bit for bit: {', '.join(counts)}"
 
     def _proofs(self) -> Iterator[tuple[str, str]]:
         for one in self.proofs:
             claims = _count(one.claims, "equality", "equalities")
             if one.proved:
                 words = "every head keeps its matrices, and back is the identity"
-                yield "proved", f"for all {', '.join(one.sizes)} ({claims}): {words}"
+                yield "proved", f"for all {', '.join(one.sizes)}: {words} ({claims})"
             else:
                 yield "undecided", f"{claims}: whether every head keeps its matrices at all sizes; here they do"
-        yield "as in", ", ".join(self.theorems)
+        yield "instance", "of " + " and ".join(self.theorems)
 
     # ------------------------------------------------------------ for programs
 
@@ -177,6 +173,16 @@ def _shown(plan: Planned) -> Iterator[tuple[str, int]]:
 def _sizes(plan: Planned) -> str:
     biases = ", ".join(plan.conversion.biases)
     return ", ".join(f"{name}={n}" for name, n in _shown(plan)) + (f", biases {biases}" if biases else ", no biases")
+
+
+def _amount(count: int) -> str:
+    """Bytes in a unit that a reader can take in.
+
+    Example:
+        >>> _amount(9216), _amount(7 * 2**20)
+        ('9.0 KiB', '7.0 MiB')
+    """
+    return f"{count / 2**20:,.1f} MiB" if count >= 1 << 20 else f"{count / 2**10:,.1f} KiB"
 
 
 def _count(n: int, one: str, many: str = "") -> str:

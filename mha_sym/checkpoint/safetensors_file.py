@@ -62,17 +62,21 @@ class SafetensorsFile:
         """The entries of a tensor as unsigned integers, bit for bit."""
         tensor = self.tensors[name]
         values = np.empty(math.prod(tensor.shape), words(tensor))
-        self.stream.seek(self.places[name])
-        if self.stream.readinto(values.view(np.uint8)) != values.nbytes:  # type: ignore[attr-defined]  # a raw or buffered file
-            raise DataProblem(f"the file ends within {name}")
+        place, room = 0, values.view(np.uint8)
+        for piece in self.chunks(name):
+            room[place : place + len(piece)] = np.frombuffer(piece, np.uint8)
+            place += len(piece)
         return values.reshape(tensor.shape)
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The entries of a tensor as bytes, piece by piece."""
         left, place = self.tensors[name].bytes, self.places[name]
         while left:
-            self.stream.seek(place)
-            piece = self.stream.read(min(left, CHUNK))
+            try:
+                self.stream.seek(place)
+                piece = self.stream.read(min(left, CHUNK))
+            except OSError as trouble:
+                raise DataProblem(f"{name} cannot be read: {trouble.strerror or trouble}") from trouble
             if not piece:
                 raise DataProblem(f"the file ends within {name}")
             left, place = left - len(piece), place + len(piece)

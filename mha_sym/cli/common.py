@@ -5,12 +5,9 @@ Nothing here knows what a theorem is.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
@@ -19,6 +16,8 @@ from typing import Any, TypeVar
 import click
 
 from mha_sym.errors import Problem
+from mha_sym.files import refuse_existing as refuse_existing
+from mha_sym.files import written_whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,45 +105,13 @@ def write_file(path: Path, content: str | bytes, *, force: bool) -> None:
         Problem: if there is such a file and ``force`` is not given, or if it cannot be written.
     """
     refuse_existing(path, force=force)
+    data = content.encode() if isinstance(content, str) else content
+    place = path.resolve()  # what a link points to, not the link
     try:
-        _replace(path.resolve(), content)  # what a link points to, not the link
+        if place.exists() and not place.is_file():
+            place.write_bytes(data)  # a device or pipe stays what it is
+            return
+        with written_whole(place) as (stream, _):
+            stream.write(data)
     except OSError as error:
         raise Problem(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def refuse_existing(path: Path, *, force: bool) -> None:
-    """Complain, before any work is done for it, about a file that is there already.
-
-    Raises:
-        Problem: if there is such a file and ``force`` is not given, or a directory.
-    """
-    if path.is_dir():
-        raise Problem(f"{path} is a directory", expected="the name of a file to write")
-    if path.exists() and not force:
-        raise Problem(f"{path} exists", hint="give --force to replace it")
-
-
-def _replace(path: Path, content: str | bytes) -> None:
-    """Write beside the file and rename, so that no reader ever finds half of it; a device or pipe stays what it is."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with open(handle, "wb") as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
-        os.chmod(name, _mode(path))
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
-
-
-def _mode(path: Path) -> int:
-    """The permissions the file has, or those that a new file gets."""
-    if path.exists():
-        return path.stat().st_mode & 0o7777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -13,6 +13,14 @@ import click
 from mha_sym.cli.common import json_option, traceback_option, write, write_json
 
 
+def _list(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        from mha_sym.checkpoint.layers import listed
+
+        write(listed())
+        context.exit()
+
+
 @click.command(short_help="Store attention weights in another layout.")
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
@@ -24,16 +32,16 @@ from mha_sym.cli.common import json_option, traceback_option, write, write_json
 @click.option("--repeat-kv", is_flag=True, help="Copy key and value heads for the heads that read them.")
 @click.option("--zero-biases", is_flag=True, help="Store zeros for biases that the layer has not.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--layouts", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List all layouts.")
 @json_option
 @traceback_option
 def convert(as_json: bool, **options: Any) -> int:
     """Write the attention weights in IN to OUT in another layout.
 
-    IN and OUT are .safetensors or .npz files. All layers whose names are those of LAYOUT are converted, every other
-    tensor is carried over. Entries are moved and never computed with. OUT takes its place after it was read back, and
-    its weights compared with those of IN, head by head, bit for bit.
-
-    The layouts are those that mha-sym identify finds; an unknown one is answered with the list.
+    IN and OUT are .safetensors or .npz files; IN may also be the .safetensors.index.json of a file in parts. All layers
+    whose names are those of LAYOUT are converted, every other tensor is carried over. Entries are moved and never
+    computed with. OUT takes its place after it was read back, and its weights compared with those of IN, head by head,
+    bit for bit.
     """
     from mha_sym.checkpoint.convert import convert as run
 

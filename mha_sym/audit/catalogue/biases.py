@@ -64,13 +64,18 @@ def _before_w_o(at: Site, c: Expr) -> Expr:
     return einsum("b t (h v), (h v) m -> b t m", shifted, at.w.w_o)
 
 
+def _needs(letter: str) -> tuple[str, ...]:
+    """What must be there; what is turned by positions has a key bias that the softmax does see."""
+    return ("b_k", "unturned") if letter == "k" else (f"b_{letter}",)
+
+
 def _drop(letter: str) -> Fault:
     same = letter == "k"
     return Fault(
         name=f"{_WHO[letter]}_bias_dropped", words=f"The {_WHO[letter]} bias b_{letter.upper()} is not added.",
         symptom="None: the softmax does not see it." if same else _UNSEEN,
         mend="nothing to mend" if same else _mend(letter), step=1, stage="y" if letter == "o" else letter,
-        edits={"before": _dropped(f"b_{letter}")}, needs=(f"b_{letter}",), theorem=_SAME if same else "",
+        edits={"before": _dropped(f"b_{letter}")}, needs=_needs(letter), theorem=_SAME if same else "",
         family=_FAMILY,
     )  # fmt: skip
 
@@ -81,7 +86,7 @@ def _twice(letter: str) -> Fault:
         name=f"{_WHO[letter]}_bias_added_twice", words=f"The {_WHO[letter]} bias b_{letter.upper()} is added twice.",
         symptom="None: the softmax does not see it." if same else _UNSEEN,
         mend="nothing to mend" if same else _mend(letter), step=1, stage="y" if letter == "o" else letter,
-        edits={"before": _times(f"b_{letter}", 2)}, needs=(f"b_{letter}",), theorem=_SAME if same else "",
+        edits={"before": _times(f"b_{letter}", 2)}, needs=_needs(letter), theorem=_SAME if same else "",
         family=_FAMILY,
     )  # fmt: skip
 

@@ -314,7 +314,7 @@ FAULTS: tuple[Fault, ...] = (
         name="features_permuted_inside_heads",
         words="The features of queries and keys are in another order inside each head, the same for both.",
         symptom="None: the scores are the same.", mend="nothing to mend", step=4, stage="q",
-        edits={"heads": _basis}, theorem="feature_order_inside_heads_is_free", family=_FAMILY,
+        edits={"heads": _basis}, needs=("unturned",), theorem="feature_order_inside_heads_is_free", family=_FAMILY,
     ),
 )  # fmt: skip
 
