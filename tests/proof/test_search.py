@@ -207,7 +207,8 @@ PROVED: dict[str, tuple[Term, Term]] = {
         e("E", t), over(mul(over(mul(e("x", s, p), exp(e("y", p, r))), p), le(s, t, 1)), r, s)),
     "parts of a pair in a definition": (e("F", Join(HK, (r, j))), mul(e("z", r), e("z", j))),
     "a table": (over(e("q", a, At(1)), a), number(Fraction(3, 2))),
-    "a table of two axes": (over(mul(e("q", a, b), e("q", a, b)), a, b), number(sum(value**2 for value in CONTEXT.tables["q"].values()))),
+    "a table of two axes": (
+        over(mul(e("q", a, b), e("q", a, b)), a, b), number(sum(value**2 for value in CONTEXT.tables["q"].values()))),
 }  # fmt: skip
 VARIABLES = (s, u, t, p, r, q, j, c)
 
