@@ -34,6 +34,7 @@ class Part:
 PARTS = {
     "mutants": Part("tests.controls.mutants", "--most", 6000),
     "rewrites": Part("tests.soundness.completeness", "--most", 3000),
+    "fields": Part("tests.soundness.fields", "--most", 40_000),
     "forged": Part("tests.soundness.forged", "--most", 20_000),
     "hostile": Part("tests.fuzz.run", "--inputs", 100_000),
     "edits": Part("tests.soundness.sampled", "--most", 400),

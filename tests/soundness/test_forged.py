@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -12,7 +13,7 @@ from mha_sym.axes import axis
 from mha_sym.expr import Input, Reduce, Softmax
 from mha_sym.proof.certificate_file import statement
 from mha_sym.proof.theorem import Assumption, Claim, Theorem
-from tests.soundness import forged
+from tests.soundness import fields, forged
 
 FOUR = ("softmax_rows_sum_to_one", "score_entries_and_costs", "split_columns_inverse_join_columns", "parameter_count")
 T, S = axis("t", "T"), axis("s", "S")
@@ -32,6 +33,15 @@ def test_what_is_accepted_is_true() -> None:
     found = Counter(verdict for _, verdict in map(forged.tried, range(200)))
     assert set(found) <= {"unreadable", "rejected", "accepted and true", "accepted, not evaluated"}, found
     assert min(found["rejected"], found["accepted and true"]) > 5, found
+
+
+@pytest.mark.usefixtures("four")
+def test_no_field_can_be_changed_unnoticed() -> None:
+    fields.fields.cache_clear()
+    found = Counter(fields.tried(place)[2] for place in islice(fields.every(), 200))
+    assert not set(found) & set(fields.FAULTS), found
+    assert min(found["rejected"], found["unreadable"], found["another statement"]) > 5, found
+    fields.fields.cache_clear()
 
 
 def false(left: Reduce | Input, right: Reduce | Input, *assumed: Assumption) -> str:
