@@ -23,8 +23,11 @@ SIZES: tuple[str, ...] = ("B", "T", "S", "d_model", "d_key", "d_value", "h", "G"
 #: where small sizes are drawn from, both ends included
 _RANGES: dict[str, tuple[int, int]] = {
     "B": (2, 5), "T": (4, 13), "S": (4, 13), "d_model": (5, 31), "d_key": (5, 31), "d_value": (5, 31),
-    "h": (3, 5), "G": (2, 4), "R": (2, 4), "d_k": (2, 9), "d_v": (2, 9),
+    "h": (3, 5), "G": (2, 4), "R": (3, 5), "d_k": (2, 9), "d_v": (2, 9),
 }  # fmt: skip
+
+#: sizes that are odd where they are drawn: what takes an even number of heads at a time must meet the end of a group
+_ODD = ("R",)
 
 #: what code may mistake for one another when it reshapes, besides the sizes themselves
 _PRODUCTS: tuple[tuple[str, str], ...] = (
@@ -107,6 +110,7 @@ def draw_sizes(
     for number in range(_TRIES):
         wider = number // 2_000
         drawn = {name: int(rng.integers(_RANGES[name][0], _RANGES[name][1] + 1 + 4 * wider)) for name in wanted}
+        drawn |= {name: size - 1 + size % 2 for name, size in drawn.items() if name in _ODD}
         sizes = _with(drawn, fixed, same)
         if set(coincidences(sizes)) <= unavoidable:
             return sizes

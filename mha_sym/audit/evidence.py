@@ -118,6 +118,7 @@ class Forms:
         self.builder = Builder(at)
         self.right = self.builder.build()
         self._singles: dict[str, Stages] | None = None
+        self._possible: dict[Fault, bool] = {}
 
     @property
     def singles(self) -> dict[str, Stages]:
@@ -144,9 +145,14 @@ class Forms:
         A fault of something that is not there, such as a mask, changes nothing.
         """
         try:
-            return self.builder.build(*(one.edits for one in which if one.possible(self.at)))
+            return self.builder.build(*(one.edits for one in which if self._is_possible(one)))
         except AxisProblem:
             return None
+
+    def _is_possible(self, fault: Fault) -> bool:
+        if fault not in self._possible:
+            self._possible[fault] = fault.possible(self.at)
+        return self._possible[fault]
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import sympy
@@ -76,7 +77,7 @@ class Site:
     kv: Grouped | None = None
     angles: Angles | None = None
 
-    @property
+    @cached_property
     def keep(self) -> Expr | None:
         """All masks of kept keys together."""
         found: Expr | None = None

@@ -151,14 +151,14 @@ class Search:
                 yield one, other
 
     def _distinct(self, on: Evidence) -> list[Fault]:
-        """The single faults that can be seen here, one for all that give the same output."""
+        """The single faults that can be seen here, one for all that give the same output; those looked for in sets."""
         values = predicted(on, {name: y for name, y in _outputs(on.forms.singles).items() if not permutes(y)})
         slack = max(_ALIKE, 4 * on.rounding) * largest([on.found["y"]])
         kept: list[str] = []
         right = on.found["y"]
         self.alike = {}
         for name, value in values.items():
-            if not np.isfinite(value).all() or np.abs(value - right).max() <= slack:
+            if find_fault(name).alone or not np.isfinite(value).all() or np.abs(value - right).max() <= slack:
                 continue
             like = next((other for other in kept if np.abs(values[other] - value).max() <= slack), None)
             if like is None:

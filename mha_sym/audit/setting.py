@@ -72,11 +72,7 @@ def draw_setting(
         Problem: for sizes or lengths that cannot be, and for weights that do not fit the layout.
     """
     fixed = _solved(impl, _with_pairs(impl, {**_fixed(impl), **(sizes or {})}, draw))
-    chosen = draw_sizes(np.random.default_rng([seed, draw]), _names(impl), fixed, _same(impl, case, fixed))
-    if not {"T", "S"} & set(fixed) and chosen["T"] != chosen["S"]:
-        # fewer queries than keys and more by turns; counted from the end, more would leave the first without a key
-        fewer = draw % 2 == 0 or case.aligned == "bottom-right"
-        chosen["T"], chosen["S"] = sorted((chosen["T"], chosen["S"]), reverse=not fewer)
+    chosen = _drawn_sizes(impl, case, [seed, draw], fixed)
     chosen |= {} if impl.positions is None else impl.positions.sizes(chosen["d_k"])
     rng = np.random.default_rng([seed, draw, *case.name.encode()])
     own = impl.weights is not None and (draw == 0 or "weights" not in impl.arguments)
@@ -96,6 +92,27 @@ def draw_setting(
 
 
 # ---------------------------------------------------------------- sizes
+
+#: how often sizes are drawn again until there are fewer queries than keys, or more
+_AGAIN = 20
+
+
+def _drawn_sizes(impl: Implementation, case: Case, seed: list[int], fixed: Mapping[str, int]) -> dict[str, int]:
+    """Sizes with fewer queries than keys and more by turns, where both may be.
+
+    Where a causal mask is counted from the end they are never more: the first would be left without a key.
+    """
+    fewer = seed[-1] % 2 == 0 or case.aligned == "bottom-right"
+    first: dict[str, int] = {}
+    for again in range(_AGAIN):
+        rng = np.random.default_rng([*seed, again] if again else seed)
+        chosen = draw_sizes(rng, _names(impl), fixed, _same(impl, case, fixed))
+        if not {"T", "S"} & set(fixed):
+            chosen["T"], chosen["S"] = sorted((chosen["T"], chosen["S"]), reverse=not fewer)
+        first = first or chosen
+        if {"T", "S"} <= set(fixed) or chosen["T"] == chosen["S"] or (chosen["T"] < chosen["S"]) is fewer:
+            return chosen
+    return first
 
 
 def _names(impl: Implementation) -> list[str]:

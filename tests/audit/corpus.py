@@ -7,6 +7,7 @@ it is shared with the package: only `Implementation`, which describes it, is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -42,6 +43,7 @@ NUMPY = SimpleNamespace(
     cat=np.concatenate, stack=np.stack, split=np.split, chunk=lambda a, n, axis: np.split(a, n, axis),
     number=lambda keep, like: keep.astype(like.dtype),
     tril=lambda t, s, offset=0, like=None: np.tri(t, s, offset, dtype=bool),
+    normal=np.vectorize(lambda x: 0.5 + math.erf(x / math.sqrt(2)) / 2, otypes=[float]), tanh=np.tanh,
 )  # fmt: skip
 TORCH = SimpleNamespace(
     name="torch", view=lambda a, *shape: a.reshape(shape), move=lambda a, *axes: a.permute(axes),
@@ -51,6 +53,7 @@ TORCH = SimpleNamespace(
     split=lambda a, at, axis: torch.tensor_split(a, at, dim=axis),
     chunk=lambda a, n, axis: torch.chunk(a, n, dim=axis), number=lambda keep, like: keep.to(like.dtype),
     tril=lambda t, s, offset=0, like=None: torch.ones(t, s, dtype=torch.bool).tril(offset),
+    normal=torch.special.ndtr, tanh=torch.tanh,
 )  # fmt: skip
 
 
@@ -152,7 +155,7 @@ def _by_head(c):
     return unpacked(c, ("h", "three", "k"), NEOX_NAMES)
 
 
-def _grouped_blocks(c):
+def grouped_blocks(c):
     """[Q; K; V] with fewer key and value heads, (out, in)."""
     w = c.stored["w_qkv"]
     w_o = c.stored["w_o"].T
@@ -163,10 +166,20 @@ def _grouped_blocks(c):
     return {"w_q": q_rows.T, "w_k": k_rows.T, "w_v": v_rows.T, "w_o": w_o}
 
 
+def by_group(c):
+    """Each group's queries with its key and its value, (out, in), values as wide as keys."""
+    w, n = c.stored["w_qkv"], c.h // c.g
+    apart = c.o.view(w, c.g, n + 2, -1, w.shape[1])
+    parts = apart[:, :n], apart[:, n], apart[:, n + 1]
+    return dict(zip(("w_q", "w_k", "w_v"), (c.o.view(one, -1, w.shape[1]).T for one in parts), strict=True)) | {
+        "w_o": c.stored["w_o"].T
+    }
+
+
 READERS: dict[str, Step] = {
     "combined": _as_they_are, "grouped": _as_they_are, "linear": _out_in, "grouped_linear": _out_in,
     "separate": _one_a_head, "torch_packed": _blocks, "gpt_neox": _by_head,
-    "grouped_packed_linear": _grouped_blocks,
+    "grouped_packed_linear": grouped_blocks, "grouped_by_group_linear": by_group,
 }  # fmt: skip
 
 # ---------------------------------------------------------------- the steps, as they should be
@@ -273,6 +286,7 @@ class Convention:
         found |= {"pad"} if {"key_keep", "key_drop"} & set(self.masks) else set()
         found |= {"unmasked"} if not self.masks and not self.causal else {"masked"}
         found |= {"plain_cross" if self.cross else "plain_self"} if "unmasked" in found else set()
+        found |= set() if self.bias else {"unbiased"}
         found |= {"matrices"} if self.layout in ("combined", "linear") else set()
         found |= {"boolean"} if {"keep", "pad"} & found else set()
         found |= {"standard"} if self.scale is None else {"own_scale"}
@@ -306,6 +320,7 @@ CONVENTIONS: dict[str, Convention] = {
     "grouped": Convention("grouped"),
     "grouped, linear": Convention("grouped_linear", "qkvo", True, ("key_keep",)),
     "grouped, packed": Convention("grouped_packed_linear"),
+    "grouped, by group": Convention("grouped_by_group_linear"),
     "own scale": Convention("combined", "", scale=0.37),
     "own scale, cross": Convention("linear", "qkvo", True, scale=0.21),
     "single": Convention("linear", "qkvo", dtype="float32"),

@@ -17,7 +17,8 @@ class Faulty:
     """A fault: its name in the catalogue, the steps that are wrong, what a convention must have for it.
 
     ``tied`` are sizes that must be equal for the code to run, as `Implementation` says them; ``free`` says whether
-    sizes may be given: not where the fault needs others to coincide, which ``check`` finds out.
+    sizes may be given: not where the fault needs others to coincide, which ``check`` finds out, or fewer queries than
+    keys and more.
     """
 
     truth: str
@@ -75,6 +76,22 @@ def split_faults() -> Iterator[Faulty]:
         "heads_attend_to_heads_transposed_after", "ungrouped self unmasked", split=unmoved,
         join=lambda c, z: c.o.view(c.o.move(z, 0, 2, 1, 3), c.B, c.T, -1),
     )  # fmt: skip
+    yield fault(
+        "heads_summed_in_every_token", "ungrouped self unmasked", split=unmoved,
+        mix=lambda c, a, v, qkv: c.o.einsum("bthg,btuv->bthv", a, v), join=lambda c, z: c.o.view(z, c.B, c.T, -1),
+    )  # fmt: skip
+    outs = {"": (0, 1, 2, 3), "_turned_back": (0, 1, 3, 2), "_transposed_after": (0, 2, 1, 3)}
+    for way, axes in outs.items():
+        for scale, factor in {"": lambda c: c.factor, "_scaled_by_heads": lambda c: c.h**-0.5}.items():
+            yield fault(
+                f"features_attend_to_features{way}{scale}", "ungrouped self unmasked standard", free=False,
+                split=lambda c, flat, letter: c.o.move(unmoved(c, flat, letter), 0, 1, 3, 2),
+                scaled=lambda c, raw, factor=factor: raw * factor(c), join=moved_out(*axes),
+            )  # fmt: skip
+    yield fault(
+        "split_channels_first_by_view", "ungrouped",
+        split=lambda c, flat, letter: c.o.view(c.o.move(flat, 0, 2, 1), c.B, c.h, flat.shape[1], -1),
+    )
     yield fault(
         "heads_and_width_exchanged", "ungrouped standard unmasked", free=False,
         split=lambda c, flat, letter: c.o.move(c.o.view(flat, *flat.shape[:2], c.k, c.h), 0, 2, 1, 3),
@@ -241,6 +258,32 @@ def value_faults() -> Iterator[Faulty]:
         yield fault(name, reweigh=lambda c, a, make=make: make(a)[:, None] + 0 * a)
 
 
+# ---------------------------------------------------------------- functions taken entry by entry
+
+POINTWISE: dict[str, Step] = {
+    "relu": lambda c, x: (x + abs(x)) / 2, "gelu": lambda c, x: x * c.o.normal(x), "tanh": lambda c, x: c.o.tanh(x),
+    "sigmoid": lambda c, x: 1 / (1 + c.o.exp(-x)), "silu": lambda c, x: x / (1 + c.o.exp(-x)),
+}  # fmt: skip
+
+
+def activated(function, letters="qkv"):
+    def step(c, x, letter):
+        flat = STEPS["project"](c, x, letter)
+        return POINTWISE[function](c, flat) if letter in letters else flat
+
+    return step
+
+
+def pointwise_faults() -> Iterator[Faulty]:
+    for function in POINTWISE:
+        yield fault(f"{function}_on_projections", project=activated(function))
+    for letter, name in {"q": "queries", "k": "keys", "v": "values"}.items():
+        yield fault(f"relu_on_{name}", project=activated("relu", letter))
+    rectified = {"leave": lambda c, y: POINTWISE["relu"](c, y)}
+    yield fault("relu_on_output", **rectified)
+    yield fault("relu_on_projections_and_output", project=activated("relu"), **rectified)
+
+
 # ---------------------------------------------------------------- inputs
 
 
@@ -261,7 +304,9 @@ def input_faults() -> Iterator[Faulty]:
     swaps = {"values_from_key_input": "qkk", "keys_from_value_input": "qvv", "key_and_value_inputs_exchanged": "qvk"}
     for name, order in swaps.items():
         yield fault(name, "cross", enter=inputs(order))
-    for name, order in {"queries_from_key_input": "kkv", "query_and_key_inputs_exchanged": "kqv"}.items():
+    others = {"queries_from_key_input": "kkv", "query_and_key_inputs_exchanged": "kqv",
+              "queries_and_values_from_key_input": "kkk"}  # fmt: skip
+    for name, order in others.items():
         yield fault(name, "cross unmasked", free=False, enter=inputs(order))
     yield fault("keys_and_values_from_query_input", "cross unmasked", enter=inputs("qqq"))
     yield fault(
@@ -272,6 +317,10 @@ def input_faults() -> Iterator[Faulty]:
         "batch_and_tokens_exchanged_by_view", "self unmasked", enter=viewed_sequence_first,
         leave=lambda c, y: c.o.view(y, y.shape[1], y.shape[0], -1),
     )  # fmt: skip
+    yield fault(
+        "inputs_viewed_features_first", "batch_first",
+        enter=lambda c: replace(c, x=tuple(c.o.view(c.o.move(one, 0, 2, 1), *one.shape) for one in c.x)),
+    )
     yield fault(
         "output_left_sequence_first", "batch_first", leave=lambda c, y: c.o.view(c.o.move(y, 1, 0, 2), *y.shape)
     )

@@ -15,6 +15,7 @@ from tests.audit.corpus_faults import (
     Faulty,
     input_faults,
     join_faults,
+    pointwise_faults,
     scale_faults,
     softmax_faults,
     split_faults,
@@ -27,7 +28,7 @@ FAULTS: tuple[Faulty, ...] = tuple(
     one
     for family in (
         split_faults, join_faults, softmax_faults, scale_faults, mask_faults, weight_faults, bias_faults, group_faults,
-        value_faults, input_faults,
+        value_faults, input_faults, pointwise_faults,
     )
     for one in family()
 )  # fmt: skip

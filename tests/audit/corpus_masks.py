@@ -54,6 +54,11 @@ def tiled(c):
     return c.o.view(c.o.tile(c.pad, c.h, 0), c.B, c.h, 1, c.S)
 
 
+def repeated(c):
+    """Each sample's mask h times in a row where the scores of all samples stand together, head by head."""
+    return c.o.move(c.o.view(c.o.repeat(c.pad, c.h, 0), c.h, c.B, 1, c.S), 1, 0, 2, 3)
+
+
 def ones(c):
     return c.o.tril(c.T, c.S, c.S)
 
@@ -104,8 +109,14 @@ def mask_faults() -> Iterator[Faulty]:
         hide=masks(lambda c: c.o.cat([c.o.tril(1, c.S), c.o.tril(c.T, c.S, -1)[1:]], 0)),
     )  # fmt: skip
     yield fault(
-        "causal_aligned_bottom_right", "keep cross", hide=masks(lambda c: c.o.tril(c.T, c.S, c.S - c.T), low=LOW)
-    )
+        "causal_aligned_bottom_right", "keep cross", free=False,
+        hide=masks(lambda c: c.o.tril(c.T, c.S, c.S - c.T), low=LOW),
+    )  # fmt: skip
+    for name, start in {"more": lambda gap: max(gap, 0), "less": lambda gap: min(gap, 0)}.items():
+        yield fault(
+            f"causal_alignment_switches_to_{name}", "keep cross", free=False,
+            hide=masks(lambda c, start=start: c.o.tril(c.T, c.S, start(c.S - c.T)), low=LOW),
+        )  # fmt: skip
     for needs in ("boolean", "later"):
         after = "" if needs == "boolean" else ", causal"
         yield fault("mask_added_as_number", needs, hide=scores_with(lambda s, keep: s + keep),
@@ -139,6 +150,7 @@ def mask_faults() -> Iterator[Faulty]:
     )  # fmt: skip
     yield fault("additive_mask_subtracted", "mask", hide=lambda c, s: s if c.add is None else s - c.add)
     yield fault("padding_tiled_over_heads", "pad", hide=with_pad(tiled))
+    yield fault("padding_repeated_for_heads_first", "pad", hide=with_pad(repeated))
     yield fault("padding_read_per_head", "pad self", free=False, hide=with_pad(lambda c: c.pad[None, :, None, :]))
     yield fault("padding_of_first_sample", "pad", hide=with_pad(lambda c: c.pad[:1, None, None, :]))
     yield fault("padding_on_queries", "pad", free=False, hide=with_pad(lambda c: c.pad[:, None, :, None], LOW))

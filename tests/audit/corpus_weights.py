@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.audit.corpus import NEOX_NAMES, TORCH_NAMES, in_blocks, unpacked
+from tests.audit.corpus import NEOX_NAMES, STEPS, TORCH_NAMES, by_group, grouped_blocks, in_blocks, unpacked
 from tests.audit.corpus_faults import Faulty, fault, only, viewed, viewed_out
 
 # ---------------------------------------------------------------- weights
@@ -53,6 +53,14 @@ def taken_from(**theirs):
     return weights
 
 
+def each_head_its_own(c, x, letter):
+    """Head r projects block r of the features with its own small matrix."""
+    n = x.shape[-1] // c.h
+    blocks = [slice(r * n, (r + 1) * n) for r in range(c.h)]
+    flat = c.o.cat([x[..., one] @ c.w[f"w_{letter}"][one, one] for one in blocks], -1)
+    return flat + c.w[f"b_{letter}"] if f"b_{letter}" in c.w else flat
+
+
 def weight_faults() -> Iterator[Faulty]:
     square = {
         "query_matrix_transposed": ("w_q",), "key_matrix_transposed": ("w_k",), "value_matrix_transposed": ("w_v",),
@@ -87,6 +95,12 @@ def weight_faults() -> Iterator[Faulty]:
     yield fault(
         "packed_blocks_taken_for_per_head", "gpt_neox", read=lambda c: unpacked(c, ("three", "h", "k"), NEOX_NAMES)
     )
+    yield fault("value_matrix_zero", weights=with_weights(lambda c: {"w_v": 0 * c.w["w_v"]}))
+    yield fault(
+        "projections_applied_twice", "matrices", free=False,
+        project=lambda c, x, letter: STEPS["project"](c, STEPS["project"](c, x, letter), letter),
+    )
+    yield fault("inputs_split_before_projection", "matrices", "d_v d_model", project=each_head_its_own)
     sides = {"queries": "q", "keys": "k", "values": "v"}
     for name, letters in sides.items():
         yield fault(f"heads_permuted_in_{name}", "ungrouped", weights=heads_turned(*letters))
@@ -152,7 +166,49 @@ def strided(c, flat, letter):
     return c.o.move(c.o.view(flat, *flat.shape[:2], -1, c.g), 0, 3, 1, 2)
 
 
+def picked(pick):
+    """Head r uses group ``pick(r, g, n)``."""
+    return lambda c, one, letter: c.o.stack([one[:, pick(r, c.g, c.h // c.g)] for r in range(c.h)], 1)
+
+
+def in_halves(c, k, v):
+    """Keys and values, (m, (g d)), beside one another, and which columns are those of the keys and of the values."""
+    return c.o.cat([k, v], -1), lambda both: c.o.chunk(both, 2, -1)
+
+
+def per_head(c, k, v):
+    apart = c.o.stack([c.o.view(one, one.shape[0], c.g, -1) for one in (k, v)], 2)
+
+    def read(both):
+        again = c.o.view(both, both.shape[0], c.g, 2, -1)
+        return tuple(c.o.view(again[:, :, n], both.shape[0], -1) for n in range(2))
+
+    return c.o.view(apart, k.shape[0], -1), read
+
+
+def misread(stored, taken):
+    """Keys and values packed by ``stored`` and taken apart by ``taken``."""
+
+    def weights(c):
+        k, v = c.w["w_k"], c.w["w_v"]
+        both, _ = stored(c, k, v)
+        return dict(zip(("w_k", "w_v"), taken(c, k, v)[1](both), strict=True))
+
+    return with_weights(weights)
+
+
 def group_faults() -> Iterator[Faulty]:
+    turns = {"groups_taken_in_turns_of_their_number": lambda r, g, n: r // g % g}
+    tiles = {f"groups_by_tiles_of_{size}": lambda r, g, n, size=size: r // size * size // n for size in (2, 4)}
+    for name, pick in (turns | tiles).items():
+        yield fault(name, "groups", share=only("kv", picked(pick), "share"))
+    ways = {"keys_and_values_per_head_taken_for_blocks": misread(per_head, in_halves),
+            "key_and_value_blocks_taken_for_per_head": misread(in_halves, per_head)}  # fmt: skip
+    for layout in ("plain_self", "groups"):
+        for name, weights in ways.items():
+            yield fault(name, f"unbiased {layout}", free=False, weights=weights, label=f"{name}, {layout}")
+    yield fault("grouped_blocks_taken_for_groups", "grouped_packed_linear", free=False, read=by_group)
+    yield fault("grouped_by_group_taken_for_blocks", "grouped_by_group_linear", free=False, read=grouped_blocks)
     yield fault("groups_tiled", "groups", share=only("kv", in_turn, "share"))
     yield fault("groups_tiled_in_keys", "groups", share=only("k", in_turn, "share"))
     yield fault("groups_tiled_in_values", "groups", share=only("v", in_turn, "share"))

@@ -167,8 +167,13 @@ def by_feature(a, heads):
     return cut(wide, heads)
 
 
-def in_turns_of_their_number(a, heads):
-    return a[:, np.arange(heads) // a.shape[1]]
+def picked(pick):
+    """Head r gets group ``pick(r, g, n)``."""
+    return lambda a, heads: a[:, [pick(r, a.shape[1], heads // a.shape[1]) for r in range(heads)]]
+
+
+in_turns_of_their_number = picked(lambda r, g, n: r // g % g)
+by_twos, by_fours = picked(lambda r, g, n: r // 2 * 2 // n), picked(lambda r, g, n: r // 4 * 4 // n)
 
 
 #: how queries are split, keys and values are split, keys are brought to the heads, and values
@@ -180,6 +185,7 @@ WRONG = {
     "groups_split_by_view": (cut, viewed, repeated, repeated),
     "all_split_by_view": (viewed, viewed, repeated, repeated),
     "groups_taken_in_turns_of_their_number": (cut, cut, in_turns_of_their_number, in_turns_of_their_number),
+    "groups_by_tiles_of_2": (cut, cut, by_twos, by_twos), "groups_by_tiles_of_4": (cut, cut, by_fours, by_fours),
 }  # fmt: skip
 
 
@@ -198,14 +204,14 @@ def test_faults_of_shared_heads_are_named_in_functions_and_in_dumps(name, tmp_pa
     def attention(x, w_q, w_k, w_v, w_o, heads, kv_heads):
         return grouped(name, x, w_q, w_k, w_v, w_o, heads, kv_heads)
 
-    (found,) = check(attention, heads=6, kv_heads=3).faults  # head r // g exists where there are enough groups
+    (found,) = check(attention, heads=10, kv_heads=2).faults
     assert found.name == name and all(twin.proved for twin in found.twins), found.twins
     rng = np.random.default_rng(7)
-    shapes = {"w_q": (11, 24), "w_k": (11, 12), "w_v": (11, 15), "w_o": (30, 11)}
+    shapes = {"w_q": (11, 20), "w_k": (11, 4), "w_v": (11, 6), "w_o": (30, 11)}
     w = {one: rng.normal(size=shape) / 3 for one, shape in shapes.items()}
     x = rng.normal(size=(2, 5, 11))
-    np.savez(tmp_path / "d.npz", x=x, **w, y=attention(x, **w, heads=6, kv_heads=3))
-    (found,) = check_dump(tmp_path / "d.npz", heads=6, kv_heads=3).faults
+    np.savez(tmp_path / "d.npz", x=x, **w, y=attention(x, **w, heads=10, kv_heads=2))
+    (found,) = check_dump(tmp_path / "d.npz", heads=10, kv_heads=2).faults
     assert found.name == name
 
 

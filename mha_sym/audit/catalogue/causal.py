@@ -128,12 +128,12 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "causal_alignment_switches_to_more",
         "The corner from which the causal mask is counted depends on which is longer: s <= t + max(S - T, 0).",
-        _FROM_THE_END, _EITHER, {**_later(_from_the_wider), **HIDDEN},
+        _FROM_THE_END, _EITHER, {**_later(_from_the_wider), **HIDDEN}, alone=True,
     ),
     _fault(
         "causal_alignment_switches_to_less",
         "The corner from which the causal mask is counted depends on which is longer: s <= t + min(S - T, 0).",
-        _FROM_THE_END, _EITHER, {**_later(_from_the_narrower), **HIDDEN},
+        _FROM_THE_END, _EITHER, {**_later(_from_the_narrower), **HIDDEN}, alone=True,
     ),
     _fault(
         "causal_sees_next_token", "The causal mask is off by one: every query sees the next key, too.",

@@ -202,15 +202,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     mask_fault(
         "mask_fill_tiny_negative", "Hidden scores are filled with -1e-9 where -1e9 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**9)), "keep",
+        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**9)), "keep", alone=True,
     ),
     mask_fault(
         "mask_fill_tinier", "Hidden scores are filled with -1e-12 where -1e12 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**12)), "keep",
+        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**12)), "keep", alone=True,
     ),
     mask_fault(
         "mask_fill_tinier_positive", "Hidden scores are filled with 1e-12 where -1e12 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**12)), "keep",
+        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**12)), "keep", alone=True,
     ),
     mask_fault(
         "mask_multiplied_into_scores", "Hidden scores become zero: the scores are multiplied by the mask.",
@@ -222,7 +222,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     mask_fault(
         "mask_fill_hundred_thousandth", "Hidden scores are filled with 1e-5 where -1e5 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**5)), "keep",
+        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**5)), "keep", alone=True,
     ),
     mask_fault(
         "mask_fill_ten", "Ten is subtracted from hidden scores, which is not enough to hide them.",

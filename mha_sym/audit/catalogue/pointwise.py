@@ -27,10 +27,11 @@ def _of_output(function: str) -> Slot:
     return lambda at, y: Map(f"fn:{function}", (y,))
 
 
-def _fault(name: str, what: str, mend: str, stage: str, edits: Edits) -> Fault:
+def _fault(name: str, what: str, mend: str, stage: str, edits: Edits, alone: bool = True) -> Fault:
     return Fault(
         name=name, words=f"{what}.", symptom="Shapes and the number of parameters agree; trained weights do not fit.",
         mend=mend, step=8 if stage == "y" else 2, stage=stage, edits=edits, family=_FAMILY,
+        alone=alone,
     )  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def _on_projections(function: str, letters: str) -> Fault:
     return _fault(
         f"{function}_on_{where}", f"{_TITLES[function]} is taken of {_WHO[letters]}",
         "q, k, v = x @ w_q + b_q, x @ w_k + b_k, x @ w_v + b_v, without an activation", letters[0],
-        {"heads": _of_heads(function, letters)},
+        {"heads": _of_heads(function, letters)}, alone=(function, letters) != ("relu", "qkv"),
     )  # fmt: skip
 
 

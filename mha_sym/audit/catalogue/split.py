@@ -213,7 +213,7 @@ def _features_attend() -> tuple[Fault, ...]:
             f"heads, and every token's features attend to one another{factor}.",
             symptom="No token sees another one; the weights are (d, d) for each token.",
             mend=_mend("qkv"), step=3, stage="q", edits={**_FEATURES, **edits, "join": join}, needs=("unmasked",),
-            ties={"S": "T", "d_v": "d_k"}, family=_FAMILY,
+            ties={"S": "T", "d_v": "d_k"}, family=_FAMILY, alone=True,
         )
         for way, (out, join) in ways.items()
         for scale, (factor, edits) in scales.items()
