@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mha_sym import convert
+from mha_sym.attention.conversion import Conversion
+from mha_sym.checkpoint.compared import Differs
+from mha_sym.checkpoint.convert import _Entries
 from mha_sym.checkpoint.report import Converted
+from mha_sym.checkpoint.tensor import Tensor
 from mha_sym.errors import Problem
+from mha_sym.expr import Expr
 from tests.checkpoint import packed_by_hand as by_hand
 
 PREFIXES = ("model.layers.0.attn.", "model.layers.1.attn.")
@@ -254,3 +260,60 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         convert(tmp_path / "none.npz", tmp_path / "out.npz", "gpt2", "opt", heads=3)
     convert(source, tmp_path / "there.npz", "gpt2", "opt", heads=3, force=True)
     assert "model.norm.weight" in loaded(tmp_path / "there.npz")
+
+
+# ---------------------------------------------------------------- what is written wrongly
+
+
+def _changed(pieces: Iterable[bytes | memoryview]) -> list[bytes]:
+    whole = b"".join(bytes(piece) for piece in pieces)
+    return [bytes([whole[0] ^ 1]) + whole[1:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("model.norm.weight", "model.norm.weight was not carried over as it was"),
+        (f"{PREFIXES[0]}k_proj.weight", r"w_k of model.layers.0.attn. was not written as it was given"),
+        (f"{PREFIXES[0]}out_proj.bias", r"b_o of model.layers.0.attn. was not written as it was given"),
+        (f"{PREFIXES[0]}k_proj.bias", r"b_k of model.layers.0.attn. is not zero"),
+    ],
+)
+def test_one_bit_that_is_wrong_on_the_disk_is_seen(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the converter, or the disk, were at fault: the file does not come to be."""
+    right = _Entries.__call__
+
+    def wrong(self: _Entries, tensor: Tensor) -> Iterable[bytes | memoryview]:
+        pieces = right(self, tensor)
+        return _changed(pieces) if tensor.name == name else pieces
+
+    monkeypatch.setattr(_Entries, "__call__", wrong)
+    with pytest.raises(Differs, match=said):
+        run(tmp_path, "opt", "opt", by_hand.opt(by_hand.Heads(biased="qvo")), heads=3, zero_biases=True)
+    assert [one.name for one in tmp_path.iterdir()] == ["in.npz"]
+
+
+@pytest.fixture
+def wrong_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion whose way back gives the keys for the queries."""
+    right = Conversion.back
+
+    def wrong(self: Conversion, stored: Mapping[str, Expr]) -> dict[str, Expr]:
+        found = right(self, stored)
+        return found | {"q_proj.weight": found["k_proj.weight"]}
+
+    monkeypatch.setattr(Conversion, "back", wrong)
+
+
+@pytest.mark.usefixtures("wrong_back")
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_way_back_that_is_wrong(asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prover refutes it before anything is written; were it not asked, what is read back would show it."""
+    said = "opt_to_packed_by_head is false" if asked else r"q_proj\.weight does not come back from what was written"
+    if not asked:
+        monkeypatch.setattr("mha_sym.checkpoint.convert._proved", lambda plan, wish: None)
+    with pytest.raises(Differs, match=said):
+        run(tmp_path, "opt", "packed_by_head", by_hand.opt(by_hand.Heads()), heads=3)
+    assert [one.name for one in tmp_path.iterdir()] == ["in.npz"]
