@@ -25,6 +25,8 @@ SECONDS, MEMORY = 5.0, 1 << 30
 _ROOT = str(Path(__file__).parents[2])
 #: where code that is loaded late may come from
 _CODE = tuple({_ROOT, sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()})
+#: files that are open already, such as one that has no name before it is whole
+_HANDLES = "/proc/self/fd/"
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: events that nothing which reads a file has a reason for
 _NEVER = (
@@ -85,11 +87,11 @@ class Guard:
                 raise Forbidden(f"runs {where}")
         if event == "open" and not self._may_open(*args):
             raise Forbidden(f"opens {args!r}")
-        if event in _PATHS and not str(args[0]).startswith(self.place):
+        if event in _PATHS and not str(args[0]).startswith((self.place, _HANDLES)):
             raise Forbidden(f"{event} {args!r}")
 
     def _may_open(self, path: Any, _: Any, flags: int) -> bool:
         if isinstance(path, int):
             return True
         where = os.path.abspath(os.fsdecode(path))
-        return where.startswith(self.place) or (not flags & _WRITES and where.startswith(_CODE))
+        return where.startswith((self.place, _HANDLES)) or (not flags & _WRITES and where.startswith(_CODE))

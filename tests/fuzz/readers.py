@@ -13,8 +13,10 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -153,8 +155,13 @@ def safetensors(header: Any, data: bytes, length: int | None = None) -> bytes:
 
 @cache
 def _tensors() -> tuple[Any, bytes]:
+    return _in_safetensors(arrays())
+
+
+def _in_safetensors(of: dict[str, np.ndarray[Any, Any]]) -> tuple[Any, bytes]:
+    """The header, and the entries."""
     header, data = {}, b""
-    for name, one in arrays().items():
+    for name, one in of.items():
         raw = one.tobytes()
         ends = [len(data), len(data) + len(raw)]
         kind = "BOOL" if name == "keep" else "F64"
@@ -183,6 +190,67 @@ def _read_dump(suffix: str) -> Callable[[Path, bytes], object]:
         return _told(check_dump(file, heads=3, explain=False))
 
     return read
+
+
+# ---------------------------------------------------------------- weights to convert
+
+
+@cache
+def weights() -> dict[str, np.ndarray[Any, Any]]:
+    """Two layers with 3 heads of 2, and something else."""
+    rng = np.random.default_rng(0)
+    shapes = {"c_attn.weight": (6, 18), "c_attn.bias": (18,), "c_proj.weight": (6, 6), "c_proj.bias": (6,)}
+    found = {f"h.{n}.{name}": rng.normal(size=shape) for n in range(2) for name, shape in shapes.items()}
+    return {**found, "wte.weight": rng.normal(size=(4, 6))}
+
+
+INDEX = {"metadata": {"total_size": 0}, "weight_map": dict.fromkeys(weights(), "part.safetensors")}
+
+
+def _weights() -> st.SearchStrategy[tuple[str, bytes]]:
+    header, data = _in_safetensors(weights())
+    with TemporaryDirectory() as place:  # what is loaded late, such as the prover, is no matter of the inputs
+        _convert(Path(place), ("in.safetensors", safetensors(header, data)))
+    lengths = st.sampled_from([None, None, None, 0, 1, 2**31, 2**63, 2**64 - 1])
+    changed = st.builds(safetensors, changed_json(header), st.sampled_from([data, data[:-1]]), lengths)
+    compressed = io.BytesIO()
+    np.savez_compressed(compressed, **weights())
+    return st.one_of(
+        st.tuples(st.just("in.safetensors"), st.one_of(changed, changed_bytes(safetensors(header, data)))),
+        st.tuples(st.just("in.npz"), st.one_of(changed_bytes(npz(weights())), changed_bytes(compressed.getvalue()))),
+        st.tuples(st.just("in.npz"), _npz_with_headers()),
+        st.tuples(st.just("in.safetensors.index.json"), st.one_of(
+            changed_json(INDEX).map(lambda tree: json.dumps(tree).encode()), changed_bytes(json.dumps(INDEX).encode()),
+        )),
+    )  # fmt: skip
+
+
+@cache
+def _conversions() -> Any:
+    """The module, which proves that a conversion is right once, not anew for each file."""
+    module = import_module("mha_sym.checkpoint.convert")
+    known: dict[str, Any] = {}
+    prove_it = module._proved
+
+    def proved(plan: Any, wish: Any) -> Any:
+        name = repr((plan.conversion, wish))
+        if name not in known:
+            known[name] = prove_it(plan, wish)
+        return known[name]
+
+    module._proved = proved
+    return module
+
+
+def _convert(place: Path, given: tuple[str, bytes]) -> object:
+    name, content = given
+    part = place / "part.safetensors"
+    if not part.exists():
+        part.write_bytes(safetensors(*_in_safetensors(weights())))
+    (place / name).write_bytes(content)
+    layout = "auto" if len(content) % 4 == 0 else "gpt2"
+    done = _conversions().convert(place / name, place / "out.npz", layout, "opt", heads=3, force=True)
+    return done.text(), json.dumps(done.json(), default=str)
 
 
 # ---------------------------------------------------------------- settings in TOML
@@ -298,6 +366,7 @@ KINDS: dict[str, Kind] = {
     "derivations": Kind(_derivations, _recheck, 10),
     "npz files": Kind(_npz_files, _read_dump(".npz"), 15),
     "safetensors files": Kind(_safetensors_files, _read_dump(".safetensors"), 15),
+    "weights to convert": Kind(_weights, _convert, 15),
     "TOML files": Kind(_settings, _read_settings, 15),
     "patterns and sizes": Kind(_patterns, _read_pattern, 15),
 }
