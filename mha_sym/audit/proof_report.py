@@ -159,7 +159,8 @@ def _headline(proof: CodeProof) -> str:
         return f"PROVED      {proof.target} is {what} {scope}"
     if proof.verdict is Verdict.REFUTED:
         return f"REFUTED     {proof.target} is not {what}"
-    return f"UNDECIDED   {proof.target}: neither a proof nor a counterexample was found"
+    asked = f"is it equal to {proof.against}? " if proof.against else ""
+    return f"UNDECIDED   {proof.target}: {asked}neither a proof nor a counterexample was found"
 
 
 def _case_lines(one: CaseProof) -> Iterator[str]:

@@ -19,6 +19,7 @@ from mha_sym.attention.layouts import Layout
 from mha_sym.attention.rotary import handed_over, turned_dims
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.recipe import bottom_right
 from mha_sym.audit.specification import angles_of, exact_scale
 from mha_sym.axes import Axis, axis, product
 from mha_sym.expr import Compare, Expr, Input, Named, Reduce, Rename, Repeat, Transpose, walk
@@ -71,7 +72,8 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
     layout = _grouped_rows(impl.how_stored)
     one = "x" in impl.arguments or (case.same and not layout.input_widths())
     rotary = impl.positions
-    d = layout.dims(**({"S": "T"} if one or rotary or case.causal in ("itself", "causal") else {}))
+    tied = one or rotary or (case.causal in ("itself", "causal") and not case.aligned)
+    d = layout.dims(**({"S": "T"} if tied else {}))
     d = d if rotary is None else turned_dims(d, rotary)
     parameters = layout.parameters(d, impl.biases)
     x = _inputs(one, d, parameters)
@@ -184,7 +186,9 @@ class _Masks:
         self.arbitrary: list[Expr] = []
         self.added: Expr | None = None
         if case.causal in ("itself", "causal"):
-            self.keeps.append(Compare("le", d.s, d.t))
+            later = bottom_right(d) if case.aligned == "bottom-right" else Compare("le", d.s, d.t)
+            self.keeps.append(later)
+            self.arbitrary += [] if isinstance(later, Compare) else [later]  # a row may be empty
         words = [case.causal, case.padding, "mask" if case.additive else ""]
         for word in dict.fromkeys(words):
             if word not in ("", "itself", "causal"):

@@ -55,7 +55,8 @@ def check(
     TARGET is FILE.py:OBJECT or MODULE:OBJECT, whose code is run: a function, a module, or what makes one.  A dump, a
     file .npz or .safetensors with x, the weights, y and any intermediates, and a file .onnx are read and not run.
 
-    Ends with 0 if it agrees, 1 if it disagrees, 2 if it could not be run; with --prove, 0 needs a proof as well.
+    Ends with 0 if it agrees, 1 if it disagrees, 2 if it could not be run; with --prove, 0 needs a proof as well, and
+    with --against it needs nothing else.
     """
     if timeout is not None:
         return within(timeout, target)
@@ -76,8 +77,17 @@ def check(
     if as_json:
         write_json(report.json() if proof is None else {**report.json(), "proof": proof.json()})
     else:
-        write("\n\n".join([report.text(detail), *([] if proof is None else [proof.text()])]))
-    return int(report.exit_code) or int(proof is not None and proof.exit_code)
+        write("\n\n".join(_answers(report.text(detail), None if proof is None else proof.text(), against)))
+    if proof is None or against is None:
+        return int(report.exit_code) or int(proof is not None and proof.exit_code)
+    return int(proof.exit_code)  # it answers what was asked
+
+
+def _answers(report: str, proof: str | None, against: str | None) -> list[str]:
+    """What is asked first: whether it is attention, or whether it is equal to another one."""
+    if proof is None:
+        return [report]
+    return [report, proof] if against is None else [proof, "Beside that, against the specification in numbers:", report]
 
 
 def refuse_page(output: Path, *, force: bool) -> None:

@@ -19,7 +19,7 @@ from mha_sym.importers import graph as g
 from mha_sym.importers.lift_sums import Sums
 from mha_sym.importers.lift_values import Crossing, Joined, Position, Value
 from mha_sym.importers.lifted import Leaves, Lifted, Names
-from mha_sym.importers.scalars import COMPARED, ZERO, comparison, scalar_map
+from mha_sym.importers.scalars import COMPARED, TURNED, ZERO, against, comparison, scalar_map
 from mha_sym.importers.sizes import same, total
 
 
@@ -182,18 +182,22 @@ class _Lifter(Sums):
         return made
 
     def positions(self, f: str, args: Sequence[Lifted | Position], dims: tuple[Leaves, ...]) -> Value:
-        """Comparisons of positions, and a fixed number added to them."""
+        """Comparisons of positions with each other and with numbers, and a number added to them."""
         one, other = (*args, None)[:2]
+        number = next((_whole(a) for a in args if isinstance(a, Lifted)), None)
         if f == "float" and isinstance(one, Position):
             return one
         if f in COMPARED and isinstance(one, Position) and isinstance(other, Position):
             return Lifted(dims, comparison(f, one.axis, other.axis, other.offset - one.offset))
         if f in ("add", "sub"):
-            number = next((_whole(a) for a in args if isinstance(a, Lifted)), None)
             if number is not None and isinstance(one, Position):
-                return replace(one, offset=one.offset + (number if f == "add" else -number))
+                return replace(one, offset=sympy.expand(one.offset + (number if f == "add" else -number)))
             if number is not None and f == "add" and isinstance(other, Position):
-                return replace(other, offset=other.offset + number)
+                return replace(other, offset=sympy.expand(other.offset + number))
+        if f in COMPARED and number is not None and isinstance(one, Position):
+            return Lifted(dims, against(f, one.axis, number - one.offset))
+        if f in COMPARED and number is not None and isinstance(other, Position):
+            return Lifted(dims, against(TURNED.get(f, f), other.axis, number - other.offset))
         raise self.problem(f"{f} of positions is not in the language", expected="positions compared with one another")
 
     def take(self, node: g.Node, *args: Value) -> Value:
@@ -207,9 +211,12 @@ class _Lifter(Sums):
         raise self.problem("scaled dot-product attention was not expanded")
 
 
-def _whole(value: Lifted) -> int | None:
-    number = value.expr.value if isinstance(value.expr, Scalar) else None
-    return int(number) if number is not None and number.is_Integer else None
+def _whole(value: Lifted) -> sympy.Expr | None:
+    """A whole number made of sizes."""
+    number = sympy.expand(value.expr.value) if isinstance(value.expr, Scalar) else None
+    if number is None or not number.is_polynomial():
+        return None
+    return number if all(c.is_Integer for c in number.as_coefficients_dict().values()) else None
 
 
 _HANDLERS: dict[type[Any], Any] = {

@@ -220,11 +220,11 @@ class AxisMoves(Lifter):
 
     def sliced_position(self, arg: Position, dim: int, start: sympy.Expr, length: sympy.Expr) -> Position:
         """The first positions of an axis are positions of a shorter one."""
-        if arg.axis not in arg.dims[dim] or not start.is_Integer:
+        if arg.axis not in arg.dims[dim]:
             raise self.problem("positions are cut")
         new = self.names.fresh(length, [a.name for d in arg.dims for a in d if a != arg.axis])
         dims = tuple((new,) if n == dim else d for n, d in enumerate(arg.dims))
-        return Position(dims, new, arg.offset + int(start))
+        return Position(dims, new, sympy.expand(arg.offset + start))
 
     def concat(self, node: g.Node, *args: Value) -> Value:
         """Pieces end to end, kept apart."""

@@ -20,11 +20,11 @@ from mha_sym.importers.sizes import total
 
 @dataclass(frozen=True)
 class Position:
-    """Whole numbers that are a position in an axis plus a fixed number: what masks are made of."""
+    """Whole numbers that are a position in an axis plus a number made of sizes: what masks are made of."""
 
     dims: tuple[Leaves, ...]
     axis: Axis
-    offset: int = 0
+    offset: sympy.Expr | int = 0
 
 
 @dataclass(frozen=True)

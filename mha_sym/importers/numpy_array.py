@@ -8,7 +8,7 @@ only where no other array can see it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mha_sym.importers.graph import Ref
 from mha_sym.importers.session import Dim, Session, exact
+from mha_sym.importers.sizes import same
 
 #: ufuncs by name, and the scalar function each is
 UFUNCS: dict[str, str] = {
@@ -131,18 +132,21 @@ class Traced(NDArrayOperatorsMixin):
 
     # ------------------------------------------------------------ indexing
 
-    def __getitem__(self, key: Any) -> Traced:
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, Traced) and key.dtype == bool and key.sizes == self.sizes:
+            return Picked(self, key)
         return self.view_of(index(self.session, self.ref, key if isinstance(key, tuple) else (key,)))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         builder = self.session.here()
         new = as_ref(self.session, value)
-        if isinstance(key, Traced) and key.dtype == bool:
-            made = builder.map("where", key.ref, new, self.ref)
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(one, Traced) and one.dtype == bool for one in parts):
+            made = masked(self.session, self.ref, parts, new)
         elif key is Ellipsis or key == slice(None):
             made = builder.broadcast(new, self.sizes)
         else:
-            made = written(self.session, self.ref, key if isinstance(key, tuple) else (key,), new)
+            made = written(self.session, self.ref, parts, new)
         self.write(made)
 
     def write(self, ref: Ref) -> None:
@@ -153,6 +157,35 @@ class Traced(NDArrayOperatorsMixin):
         if self.relatives.given:
             builder.refuse("an input is written to", hint="copy it before writing")
         self.ref = builder.broadcast(ref, self.sizes)
+
+
+class Picked:
+    """The entries where a mask is true, in no order: their sum and their maximum can be followed."""
+
+    def __init__(self, array: Traced, keep: Traced) -> None:
+        self.array, self.keep = array, keep
+
+    def _over(self, op: Any, otherwise: Any) -> Traced:
+        session, array = self.array.session, self.array
+        builder = session.here()
+        kept = builder.map("where", self.keep.ref, array.ref, builder.size(otherwise))
+        return Traced(session, builder.reduce(op, kept, range(array.ndim)))
+
+    def max(self) -> Traced:
+        """The largest of them."""
+        return self._over("max", -sympy.oo)
+
+    def sum(self) -> Traced:
+        """Their sum."""
+        return self._over("sum", sympy.Integer(0))
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        self.array.session.here().refuse(
+            "which entries are picked depends on the values of an array", hint="choose with np.where"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return self.__array__()
 
 
 def as_ref(session: Session, value: Any) -> Ref:
@@ -237,7 +270,7 @@ def _of_number(session: Session, name: str, value: Any) -> Any:
 
 
 def index(session: Session, ref: Ref, key: Sequence[Any]) -> Ref:
-    """``x[key]`` for whole numbers, slices, None, an ellipsis, and one list of whole numbers."""
+    """``x[key]`` for whole numbers, slices, None, an ellipsis, and one array of whole numbers."""
     builder = session.here()
     rank = len(builder.shape(ref))
     named = sum(k is not None and k is not Ellipsis for k in key)
@@ -246,13 +279,17 @@ def index(session: Session, ref: Ref, key: Sequence[Any]) -> Ref:
     place = next(n for n, k in enumerate(key) if k is Ellipsis)
     if named > rank:
         builder.refuse(f"{named} positions for an array of {rank} axes")
-    lists = sum(isinstance(k, list | np.ndarray) for k in key)
+    lists = sum(isinstance(k, list | np.ndarray | Traced) for k in key)
     if lists > 1 or (lists and any(exact(k) is not None for k in key)):
         builder.refuse("several lists of positions at once are not followed", hint="take them one after the other")
     full = [*key[:place], *[slice(None)] * (rank - named), *key[place + 1 :]]
     axis = 0
     for one in full:
-        if one is None:
+        if isinstance(one, Traced) and one.dtype.kind in "iu":
+            ref, axis = builder.take(ref, axis, one.ref), axis + one.ndim
+        elif isinstance(one, Traced):
+            builder.refuse("which entries are picked depends on the values of an array", hint="choose with np.where")
+        elif one is None:
             shape = builder.shape(ref)
             ref = builder.reshape(ref, [*shape[:axis], 1, *shape[axis:]])
             axis += 1
@@ -265,6 +302,25 @@ def index(session: Session, ref: Ref, key: Sequence[Any]) -> Ref:
         else:
             builder.refuse(f"an index of type {type(one).__name__} is not followed")
     return ref
+
+
+def masked(session: Session, ref: Ref, key: Sequence[Any], new: Ref) -> Ref:
+    """``x[..., keep] = number``: the axes of a boolean mask are axes of the array, in place."""
+    builder = session.here()
+    (mask,) = [k for k in key if isinstance(k, Traced)] if sum(isinstance(k, Traced) for k in key) == 1 else [None]
+    others = [k for k in key if k is not mask and k is not Ellipsis]
+    if mask is None or any(not isinstance(k, slice) or k != slice(None) for k in others) or builder.shape(new):
+        builder.refuse(
+            "writing to picked entries is followed with one boolean mask and one number", hint="write it with np.where"
+        )
+    place = next(n for n, k in enumerate(key) if k is mask)
+    rank, behind = len(builder.shape(ref)), len(key) - place - 1
+    ahead = rank - mask.ndim - behind if any(k is Ellipsis for k in key[:place]) else place
+    whole = builder.shape(ref)[ahead : ahead + mask.ndim]
+    if len(whole) != mask.ndim or not all(map(same, whole, mask.sizes)):
+        builder.refuse("a mask has the sizes of the axes that it picks from", got=f"{mask.sizes}", expected=f"{whole}")
+    keep = builder.reshape(mask.ref, [*mask.sizes, *[1] * (rank - ahead - mask.ndim)])
+    return builder.map("where", keep, new, ref)
 
 
 def counted(session: Session, at: Any, size: sympy.Expr) -> sympy.Expr:
@@ -289,6 +345,23 @@ def sliced(session: Session, ref: Ref, axis: int, key: slice) -> Ref:
     return builder.slice(ref, axis, bounds[0], sympy.expand(bounds[1] - bounds[0]))
 
 
+def placed(session: Session, ref: Ref, key: Mapping[int, Any], new: Ref) -> Ref:
+    """``x[..., 2:, ..., 0] = number``, by axis: where positions are these."""
+    builder, shape, here = session.here(), session.builder.shape(ref), session.builder.constant(True)
+    for axis, one in key.items():
+        place = builder.reshape(builder.iota(shape[axis]), [shape[axis], *[1] * (len(shape) - axis - 1)])
+        if isinstance(one, slice):
+            if one.step not in (None, 1):
+                builder.refuse("writing to every few positions is not followed")
+            ends = {"ge": one.start, "lt": one.stop}
+            tests = [(f, counted(session, exact(at), shape[axis])) for f, at in ends.items() if at is not None]
+        else:
+            tests = [("eq", counted(session, exact(one), shape[axis]))]
+        for f, at in tests:
+            here = builder.map("and", here, builder.map(f, place, builder.size(at)))
+    return builder.map("where", here, new, ref)
+
+
 def written(session: Session, ref: Ref, key: Sequence[Any], new: Ref) -> Ref:
     """``x[key] = new`` where the key is one slice or position along one axis: the parts end to end."""
     builder = session.here()
@@ -297,6 +370,8 @@ def written(session: Session, ref: Ref, key: Sequence[Any], new: Ref) -> Ref:
         place = next(n for n, k in enumerate(key) if k is Ellipsis)
         key = (*key[:place], *[slice(None)] * (rank - len(key) + 1), *key[place + 1 :])
     cuts = [n for n, k in enumerate(key) if not (isinstance(k, slice) and k == slice(None))]
+    if not builder.shape(new) and all(isinstance(key[n], slice) or exact(key[n]) is not None for n in cuts):
+        return placed(session, ref, {n: key[n] for n in cuts}, new)
     if len(cuts) != 1:
         builder.refuse("writing to a part that is cut along several axes is not followed")
     axis, one = cuts[0], key[cuts[0]]

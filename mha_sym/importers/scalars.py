@@ -12,15 +12,18 @@ from typing import Any
 
 import sympy
 
-from mha_sym.axes import Axis
-from mha_sym.expr import Compare, Expr, Map, Scalar, is_boolean
+from mha_sym.axes import Axis, blocks
+from mha_sym.expr import Block, Compare, Expr, Map, Scalar, Select, is_boolean
 from mha_sym.importers.lifted import Leaves, Lifted, in_order
+from mha_sym.importers.sizes import same
 
 ZERO, ONE = Scalar(sympy.Integer(0)), Scalar(sympy.Integer(1))
 #: a number as low as this, put where a key is hidden, stands for minus infinity
 FILL = -(10**9)
 #: comparisons
 COMPARED = ("le", "lt", "ge", "gt", "eq", "ne")
+#: the same with sides exchanged
+TURNED = {"le": "ge", "ge": "le", "lt": "gt", "gt": "lt"}
 
 Assume = Callable[[str], None] | None
 
@@ -67,17 +70,42 @@ def plus(args: Sequence[Expr], order: Leaves) -> Expr:
     return _pointwise("add", [a for a in args if a != ZERO], ZERO, order)
 
 
-def comparison(op: str, left: Axis, right: Axis, offset: int) -> Compare:
+def comparison(op: str, left: Axis, right: Axis, offset: sympy.Expr | int) -> Expr:
     """``[left op right + offset]``, of whole numbers, by ``<=`` and ``>=`` alone: one thing is written in one way.
+
+    An offset made of sizes is what a position is counted from: ``s <= t + S - T`` is ``T + s <= S + t``, with s behind
+    T positions and t behind S.
 
     Example:
         >>> from mha_sym.axes import axis
-        >>> comparison("lt", axis("s", "T"), axis("t", "T"), 1).op
+        >>> s, t = axis("s", "S"), axis("t", "T")
+        >>> comparison("lt", s, t, 1).op
         'le'
+        >>> comparison("le", s, t, s.size - t.size).axes
+        (s: S, t: T)
     """
     if op in ("lt", "gt"):
         op, offset = ("le", offset - 1) if op == "lt" else ("ge", offset + 1)
-    return Compare(op, left, right, offset)  # type: ignore[arg-type]
+    number, sizes = sympy.expand(offset).as_coeff_Add()
+    ahead = sympy.Add(*(one for one in sympy.Add.make_args(sizes) if not one.could_extract_minus_sign()))
+    behind = sympy.expand(ahead - sizes)
+    one, other = _counted_from(behind, left, right), _counted_from(ahead, right, left)
+    made: Expr = Compare(op, one, other, int(number))  # type: ignore[arg-type]
+    made = made if one == left else Block(made, one, 1)
+    return made if other == right else Block(made, other, 1)
+
+
+def _counted_from(start: sympy.Expr, axis: Axis, beside: Axis) -> Axis:
+    """An axis behind so many positions: those of the axis beside it, if they are as many."""
+    if start == 0:
+        return axis
+    return blocks(beside if same(beside.size, start) else Axis("before", start), axis)
+
+
+def against(op: str, axis: Axis, number: sympy.Expr | int) -> Expr:
+    """``[position in axis op number]``."""
+    first = Axis("first", sympy.Integer(1))
+    return Select(comparison(op, axis, first, number), first, 0)
 
 
 def negation(arg: Expr) -> Expr:
@@ -88,6 +116,10 @@ def negation(arg: Expr) -> Expr:
         case Compare(op="le" | "ge" | "eq" | "ne", left=left, right=right, offset=offset):
             opposite = {"le": "gt", "ge": "lt", "eq": "ne", "ne": "eq"}[arg.op]
             return comparison(opposite, left, right, offset)
+        case Block(arg=Compare() | Block() as inner, axis_=whole, number=number):
+            return Block(negation(inner), whole, number)
+        case Select(arg=Compare() | Block() as inner, axis_=whole, at=at):
+            return Select(negation(inner), whole, at)
         case Map(op="add", args=(Scalar(value=one), Map(op="neg", args=(inner,)))) if one == 1:
             return inner
     return Map("add", (ONE, Map("neg", (arg,))))
@@ -137,6 +169,9 @@ def _where(args: Sequence[Lifted], order: Leaves, assume: Assume) -> Lifted | No
     if yes.keep is not None or no.keep is not None:
         kept = [times([c, *([] if a.keep is None else [a.keep])], order) for c, a in ((chosen, yes), (opposite, no))]
         keep = negation(times([negation(kept[0]), negation(kept[1])], order))
+    elif is_boolean(yes.expr) and is_boolean(no.expr):
+        both = [negation(times([c, a.expr], order)) for c, a in ((chosen, yes), (opposite, no))]
+        return Lifted((), negation(times(both, order)))
     else:
         keep = None
     return Lifted((), plus([times([chosen, yes.expr], order), times([opposite, no.expr], order)], order), keep)
@@ -205,7 +240,7 @@ def _against_number(f: str, args: Sequence[Expr]) -> Expr | None:
     """A truth value compared with a number: itself, its negation, or always the same."""
     one, other = args
     if isinstance(one, Scalar) and not isinstance(other, Scalar):
-        one, other, f = other, one, {"le": "ge", "ge": "le", "lt": "gt", "gt": "lt"}.get(f, f)
+        one, other, f = other, one, TURNED.get(f, f)
     if not isinstance(other, Scalar) or not is_boolean(one) or not other.value.is_Rational:
         return None
     number = other.value
