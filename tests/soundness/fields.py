@@ -50,6 +50,8 @@ def tried(place: tuple[int, int]) -> tuple[str, Place, str]:
     original = json.loads(certificates()[number])
     changed = put(original, path, Random(f"{place}").choice(flips(value)))
     verdict = within(PATIENCE, lambda: _judged(original, changed, path), "slow")
+    if verdict == "another statement":
+        verdict = within(PATIENCE, lambda: _truth(changed), "another statement, not evaluated")
     return original["theorem"]["name"], path, verdict
 
 
@@ -60,10 +62,13 @@ def _judged(original: Any, changed: Any, path: Place) -> str:
     verdict = str(recheck(text)["verdict"])
     if verdict != "accepted":
         return verdict
-    stated = read(text).statement
-    if not difference(stated, read(json.dumps(original)).statement):
-        return "another proof of the same" if is_step(path) else "accepted as it was"
-    return "accepted and false" if false_goal(stated) else "another statement"
+    if difference(read(text).statement, read(json.dumps(original)).statement):
+        return "another statement"
+    return "another proof of the same" if is_step(path) else "accepted as it was"
+
+
+def _truth(changed: Any) -> str:
+    return "accepted and false" if false_goal(read(signed(changed)).statement) else "another statement"
 
 
 def main() -> int:
