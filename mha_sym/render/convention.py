@@ -34,6 +34,7 @@ from mha_sym.proof.terms import (
 )
 from mha_sym.render.changes import changed
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
+from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.moves import Move
 from mha_sym.render.prose import pieces
 from mha_sym.render.vocabulary import DefinedRow, LetterRow, Vocabulary
@@ -100,7 +101,8 @@ class _Writing:
         self.axes = {e.name: tuple(map(_axis_name, e.at)) for e in entries} if convention.axes else {}
 
     def _defined(self) -> list[DefinedRow]:
-        return [*self.found.vocabulary.defined, *(row for claim in self.found.claims for row in claim.defined)]
+        rows = [*self.found.vocabulary.defined, *(row for claim in self.found.claims for row in claim.defined)]
+        return [*rows, *(row for one in self.found.controls if one.says for row in one.says.defined)]
 
     def _is_matrix(self, entry: Entry) -> bool:
         """Whether the last two axes of a tensor are those of a matrix: all but the batch may be."""
@@ -181,7 +183,15 @@ class _Writing:
         place = {self.letters.get(name, name): number for name, number in control.place.items()}
         return replace(
             control, words=self.text(control.words), sizes=self.named(control.sizes), place=place, given=given,
-            inputs=every,
+            inputs=every, says=control.says and self.says(control.says),
+        )  # fmt: skip
+
+    def says(self, says: FalseEquation) -> FalseEquation:
+        """A false equation, and what it speaks of."""
+        return replace(
+            says, left=self.term(says.left), right=self.term(says.right),
+            variables=tuple(self.letters.get(name, name) for name in says.variables),
+            defined=tuple(map(self.definition, says.defined)),
         )  # fmt: skip
 
     def named(self, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -18,10 +18,11 @@ from mha_sym.expr import Expr, inputs
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Goal
 from mha_sym.proof.meaning import Meaning, goals, positions
-from mha_sym.proof.terms import Index, Term, key
+from mha_sym.proof.terms import Index, Term
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.breaks import plain
 from mha_sym.render.changes import changed
+from mha_sym.render.false_equations import FalseEquation, false_equation
 from mha_sym.render.line_check import Checked, check_lines
 from mha_sym.render.moves import Move, moves_of
 from mha_sym.render.notation import Symbol
@@ -100,8 +101,8 @@ class ControlPart:
 
     ``place`` is the position by its letters, ``given`` the inputs that are not zero, ``zeros`` whether there are
     others, ``unshown`` how many numbers are too many to be shown, ``inputs`` all inputs; ``left`` and ``right`` are
-    exact, or begin with ``≈`` and are rounded from enclosures.  ``ways`` are the right way of an array and a wrong
-    one, if that is what was done wrong.
+    exact, or begin with ``≈`` and are rounded from enclosures.  ``says`` is the statement as an equation.  ``ways`` are
+    the right way of an array and a wrong one, if that is what was done wrong.
     """
 
     name: str
@@ -117,6 +118,7 @@ class ControlPart:
     unshown: int = 0
     inputs: Mapping[str, Any] = field(default_factory=dict)
     ways: tuple[Expr, Expr] | None = None
+    says: FalseEquation | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,11 @@ def derivation(report: Report) -> Derivation:
     assumed = [(one.words, _positive(one.positive, meaning)) for one in theorem.assumptions]
     places = [index for claim in claims for move in claim.moves for index in move.at]
     groups = [*(list(_terms([one])) for one in claims), [term for _, term in assumed if term is not None]]
-    words = vocabulary(groups, meaning, exprs, places)
+    controls = [_control(one, theorem.claims, meaning) for one in report.controls]
+    false = [one.says for one in controls if one.says is not None]
+    exprs += [side for control in theorem.controls for side in (control.left, control.right)]
+    words = vocabulary(groups, meaning, exprs, places, [term for one in false if one.close for term in one.terms])
+    words = replace(words, names={**words.names, **{n: s for one in false for n, s in one.symbols.items()}})
     claims = [_told_apart(one, Unicode(words.names, words.letters_for)) for one in claims]
     claims = list(_checked(claims, report, meaning, words.names))
     if len(words.defined) > DEFINITIONS:
@@ -198,7 +204,7 @@ def derivation(report: Report) -> Derivation:
     return Derivation(
         name=theorem.name, title=theorem.title or theorem.name, words=theorem.words, source=theorem.source,
         verdict=report.verdict, scope=scope(theorem.claims), assumptions=tuple(assumed), vocabulary=words,
-        claims=tuple(claims), controls=tuple(_control(one, theorem.claims) for one in report.controls),
+        claims=tuple(claims), controls=tuple(controls),
         laws=tuple(rule for rule in used if rule in CARDS and rule not in ("unfold", "lemma", "table", "arithmetic")),
         applications=report.steps,
     )  # fmt: skip
@@ -258,18 +264,10 @@ def _told_apart(claim: ClaimPart, notation: Unicode) -> ClaimPart:
     """The claim without lines that look like the line before them; each line knows what it changed."""
     proofs = []
     for proof in claim.proofs:
-        last = len(proof.steps) - 1
-        alike = [n for n, (a, b) in enumerate(pairwise(proof.steps), 1) if 1 < n < last and _alike(a, b, notation)]
-        kept = [step for n, step in enumerate(proof.steps) if n not in alike]
+        texts = [plain(notation.term(step.term)) for step in proof.steps]
+        kept = [s for n, s in enumerate(proof.steps) if n < 2 or texts[n] != texts[n - 1] or n == len(texts) - 1]
         proofs.append(replace(proof, steps=tuple(_compared(kept))))
     return replace(claim, proofs=tuple(proofs))
-
-
-def _alike(one: Step, other: Step, notation: Unicode) -> bool:
-    """Whether two lines look alike; those that differ in more than order, grouping and bound letters do not."""
-    if key(one.term) != key(other.term):
-        return False
-    return plain(notation.term(one.term)) == plain(notation.term(other.term))
 
 
 def _compared(steps: Sequence[Step]) -> Iterator[Step]:
@@ -312,10 +310,11 @@ def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
 # ---------------------------------------------------------------- controls
 
 
-def _control(outcome: Outcome, claims: Sequence[Claim]) -> ControlPart:
+def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning) -> ControlPart:
     claim, found = outcome.claim, outcome.counterexample
+    says = false_equation(claim, found, meaning)
     if found is None:
-        return ControlPart(claim.name, claim.words, outcome.verdict, {}, {}, "", "", {}, {})
+        return ControlPart(claim.name, claim.words, outcome.verdict, {}, {}, "", "", {}, {}, says=says)
     left, right = _value(found.left), _value(found.right)
     if left == right:
         left, right = found.left, found.right
@@ -327,7 +326,7 @@ def _control(outcome: Outcome, claims: Sequence[Claim]) -> ControlPart:
     return ControlPart(
         claim.name, claim.words, outcome.verdict, found.sizes, place, left, right, given if many <= NUMBERS else {},
         found.permutations, len(given) < len(drawn) and many <= NUMBERS, many if many > NUMBERS else 0, drawn,
-        wrong_way(claim, claims),
+        wrong_way(claim, claims), says,
     )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ Defines `derivation_json`.  One object with these members::
                    "checked": {"lines", "matrices": how many lines of either height were computed, "sizes":
                    [{size: number}], where they were in fractions, "digits": to how many all agree with einops in
                    float64, or null, "wrong", "left_out": [text]}}]
-    controls     [{"name", "words", "verdict", "witness": text, "inputs": {name: numbers}}]
+    controls     [{"name", "words", "verdict", "left", "right": FORMULA, "variables": [text], "where": as "defined",
+                   "witness": text, "inputs": {name: numbers}}]
     laws         [{"rule", "reason", "latex"}], those used
     applications how many applications of rules the checker replayed
     checks       [text], what was checked and how
@@ -45,7 +46,7 @@ from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain
-from mha_sym.render.derivation import ClaimPart, Derivation, Step
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
 from mha_sym.render.notation import Notation
 from mha_sym.render.scripts import Latex, Unicode
 from mha_sym.render.vocabulary import DefinedRow
@@ -79,11 +80,7 @@ class _Writer:
             "verdict": found.verdict.value, "known": sentences.verdict(found), "scope": found.scope,
             "assumptions": [{"words": words, "positive": self._maybe(term)} for words, term in found.assumptions],
             "notation": self._notation(), "claims": list(map(self._claim, found.claims)),
-            "controls": [
-                {"name": c.name, "words": c.words, "verdict": c.verdict.value, "witness": sentences.witness(c),
-                 "inputs": {name: np.asarray(values).tolist() for name, values in c.inputs.items()}}
-                for c in found.controls
-            ],
+            "controls": list(map(self._control, found.controls)),
             "laws": [{"rule": n, "reason": CARDS[n].reason, "latex": CARDS[n].law} for n in found.laws],
             "applications": found.applications, "checks": list(sentences.checks(found)),
         }  # fmt: skip
@@ -124,6 +121,17 @@ class _Writer:
             "detail": "" if claim.good else sentences.undecided(claim),
             "counterexample": None if wrong is None else sentences.counterexample(wrong),
             "rechecked": [dict(one) for one in claim.rechecked], "checked": asdict(claim.checked),
+        }  # fmt: skip
+
+    def _control(self, control: ControlPart) -> dict[str, Any]:
+        says = control.says
+        return {
+            "name": control.name, "words": control.words, "verdict": control.verdict.value,
+            "left": self._maybe(says.left if says else None), "right": self._maybe(says.right if says else None),
+            "variables": list(says.variables) if says else [],
+            "where": list(map(self._definition, says.where)) if says else [],
+            "witness": sentences.witness(control),
+            "inputs": {name: np.asarray(values).tolist() for name, values in control.inputs.items()},
         }  # fmt: skip
 
     def _line(self, step: Step) -> dict[str, Any]:

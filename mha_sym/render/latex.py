@@ -120,8 +120,8 @@ class _Writer:
         if found.claims:
             yield from _section("Entry by entry", (line for claim in found.claims for line in self._claim(claim)))
         if found.controls:
-            shown = [latex_prose(sentences.controls(found)), *map(_control, found.controls)]
-            yield from _section("What is false", shown)
+            shown = (line for control in found.controls for line in self._control(control))
+            yield from _section("What is false", [latex_prose(sentences.controls(found)), *shown])
         yield from _section("What was checked", _items(self._checks()))
 
     # ------------------------------------------------------------ head and end
@@ -151,6 +151,18 @@ class _Writer:
             cards = [CARDS[name] for name in self.found.laws]
             laws = ", ".join(f"{one.reason} (${one.law}$)" for one in cards)
             yield f"Laws used, besides definitions and claims: {laws}."
+
+    def _control(self, control: ControlPart) -> Iterator[str]:
+        """A control, its equation, and what that speaks of."""
+        witness = latex_prose(sentences.witness(control))
+        yield _command("control", _name(control.name), latex_prose(control.words), witness)
+        if control.says is not None:
+            letters = sentences.positions(list(map(self.notation.letter, control.says.variables)), "$")
+            equation = self._broken(self.notation.equation(control.says.left, control.says.right))
+            yield _command(_wide("defined", equation), equation, f"false {letters}".strip())
+            for n, one in enumerate(control.says.where):
+                formula = f"{self._plain(one.entry)} = {self._formula(one.body)}"
+                yield _command(_wide("defined", formula), formula, "" if n else "where")
 
     # ------------------------------------------------------------ claims
 
@@ -253,11 +265,6 @@ def _items(lines: Iterable[str]) -> Iterator[str]:
     yield r"\begin{itemize}"
     yield from (rf"\item {line}" for line in lines)
     yield r"\end{itemize}"
-
-
-def _control(control: ControlPart) -> str:
-    witness = latex_prose(sentences.witness(control))
-    return _command("control", _name(control.name), latex_prose(control.words), witness)
 
 
 def _pieces(words: Words) -> str:

@@ -12,7 +12,8 @@ from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
-from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
+from mha_sym.render.derivation import ClaimPart, Derivation, Proof
+from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.latex_width import latex_width
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
@@ -89,7 +90,19 @@ class _Writer:
             yield from _table(["definition", ""], [(_inline(f), r) for f, r in zip(formulas, reasons, strict=True)])
 
     def _controls(self) -> Iterator[str]:
-        yield from _table(["control", "what was done wrong", "where it shows"], map(_control, self.found.controls))
+        for control in self.found.controls:
+            yield f"- `{control.name}`: {_prose(control.words)}"
+            yield from self._says(control.says)
+            yield f"  {_prose(sentences.witness(control))}"
+
+    def _says(self, says: FalseEquation | None) -> Iterator[str]:
+        """The false equation, and what it speaks of."""
+        if says is None:
+            return
+        where = [f"{self._plain(one.entry)} = {self._plain(one.body)}" for one in says.where]
+        letters = sentences.positions(list(map(self.notation.letter, says.variables)), "$")
+        false = _inline(f"{self._plain(says.left)} = {self._plain(says.right)}")
+        yield f"  False {letters}: {', where '.join([false, *(', '.join(map(_inline, where)) for _ in where[:1])])}."
 
     def _checks(self) -> Iterator[str]:
         for sentence in sentences.checks(self.found, laws=False):
@@ -215,7 +228,3 @@ def _table(head: Sequence[str], table: Iterable[Sequence[str]]) -> Iterator[str]
     yield f"| {' | '.join(head)} |"
     yield f"|{' --- |' * len(head)}"
     yield from (f"| {' | '.join(row)} |" for row in table)
-
-
-def _control(control: ControlPart) -> tuple[str, str, str]:
-    return f"`{control.name}`", _prose(control.words), _prose(sentences.witness(control))

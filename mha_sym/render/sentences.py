@@ -14,6 +14,7 @@ from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Apply, Term, children
 from mha_sym.proof.theorem import Counterexample, Verdict
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
+from mha_sym.render.false_equations import MARK
 from mha_sym.render.notation import rank
 from mha_sym.render.reading import Condition
 
@@ -98,8 +99,15 @@ def controls(found: Derivation) -> str:
     rounded = any("≈" in one.left + one.right for one in found.controls)
     return (
         f"{count} statement{'s' * (count != 1)} close to the claims, and false: at these sizes and numbers their sides "
-        f"differ.{' Values after ≈ are rounded; that they differ is certain.' * rounded}"
+        f"differ.{' Values after ≈ are rounded; that they differ is certain.' * rounded}{_marked(found.controls)}"
     )
+
+
+def _marked(controls: Sequence[ControlPart]) -> str:
+    """What the mark on tensors means, if it occurs."""
+    if not any(symbol.block.endswith(MARK) for one in controls if one.says for symbol in one.says.symbols.values()):
+        return ""
+    return f" Tensors marked ‘{MARK}’ are made as those of the theorem, but for what is told."
 
 
 def witness(control: ControlPart) -> str:
@@ -114,7 +122,7 @@ def witness(control: ControlPart) -> str:
         inputs.append("every other input 0" if control.given else "every input 0")
     if control.unshown:
         inputs.append(f"{control.unshown} more numbers, which the JSON form has")
-    text = f"one side is {control.left}, the other {control.right} at {where}{place}"
+    text = f"the left side is {control.left}, the right side {control.right} at {where}{place}"
     return text + (f", with {', '.join(inputs)}" if inputs else "")
 
 
@@ -156,8 +164,8 @@ def _lines(claims: Sequence[ClaimPart]) -> Iterator[str]:
     if digits and not wrong:
         yield (
             f"In float64, on random numbers{' of the first of these sizes' * (len(sizes) > 1)}, every line written "
-            f"entry by entry agrees with what einops computes from both sides of its claim, to {min(digits)} digits of the "
-            "largest entry or more."
+            "entry by entry agrees with what einops computes from both sides of its claim, to "
+            f"{min(digits)} digits of the largest entry or more."
         )
     for reason in dict.fromkeys(reason for one in claims for reason in one.checked.left_out):
         names = ", ".join(str(one.number) for one in claims if reason in one.checked.left_out)

@@ -13,6 +13,7 @@ from mha_sym.proof.terms import Term
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, Derivation, Proof
+from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import unicode_prose
 from mha_sym.render.scripts import Unicode
@@ -24,6 +25,8 @@ WIDTH = 98
 FORMULA, REASON = 7, 62
 #: a left side longer than this does not push the others to the right
 LEFT = 24
+#: so many definitions stand below a false equation where there are no details
+TOLD = 3
 #: stands for a space at which no line is broken
 KEPT = "\u00a0"
 
@@ -57,7 +60,7 @@ class _Writer:
         for claim in found.claims if detail else ():
             yield from ("", *self._claim(claim))
         if found.controls:
-            yield from ("", *_heading("What is false"), *self._controls())
+            yield from ("", *_heading("What is false"), *self._controls(detail))
         yield from ("", *_heading("What was checked"))
         for sentence in sentences.checks(found):
             yield from _item(_prose(sentence))
@@ -174,11 +177,28 @@ class _Writer:
 
     # ------------------------------------------------------------ controls
 
-    def _controls(self) -> Iterator[str]:
+    def _says(self, says: FalseEquation | None, detail: bool) -> Iterator[str]:
+        """The false equation, and what it speaks of."""
+        if says is None:
+            return
+        letters = sentences.positions(list(map(self.notation.letter, says.variables)))
+        shown = [self.notation.equation(says.left, says.right)]
+        told = says.where if detail or len(says.where) <= TOLD else ()
+        shown += [self.notation.equation(one.entry, one.body) for one in told]
+        for n, text in enumerate(shown):
+            start = "      where " if n else "    False: "
+            first, *more = rows(text, WIDTH - len(start))
+            if not (n or more) and len(start + first + letters) + 4 <= WIDTH:
+                first += f"    {letters}"
+            indent = " " * (len(start) + 2)
+            yield from (line for row in (start + first, *(indent + one for one in more)) for line in _cut(row, indent))
+
+    def _controls(self, detail: bool) -> Iterator[str]:
         yield from _paragraph(sentences.controls(self.found))
         for control in self.found.controls:
             yield ""
             yield from _item(f"{control.name}: {_prose(control.words)}")
+            yield from self._says(control.says, detail)
             yield from _wrap(_prose(sentences.witness(control)), "    ", "      ")
 
 
@@ -186,6 +206,14 @@ def _wrap(text: str, start: str = "", indent: str = "") -> list[str]:
     """The text in lines, the first after ``start``, the others after ``indent``."""
     lines = textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(KEPT, " ") for line in lines]
+
+
+def _cut(row: str, indent: str) -> list[str]:
+    """A row of a formula; one that has no place to break it is broken at spaces."""
+    if len(row) <= WIDTH:
+        return [row]
+    start = row[: len(row) - len(row.lstrip())]
+    return textwrap.wrap(row.lstrip(), WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _prose(text: str) -> str:

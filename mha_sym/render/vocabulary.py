@@ -116,7 +116,8 @@ class Vocabulary:
 
 
 def vocabulary(
-    groups: Iterable[Iterable[Term]], meaning: Meaning, exprs: Sequence[Expr], places: Iterable[Index] = ()
+    groups: Iterable[Iterable[Term]], meaning: Meaning, exprs: Sequence[Expr], places: Iterable[Index] = (),
+    besides: Iterable[Term] = (),
 ) -> Vocabulary:
     """The notation of some terms.
 
@@ -126,6 +127,7 @@ def vocabulary(
         meaning: what their names stand for.
         exprs: the expressions that they come from; their axes say what positions are.
         places: positions that are shown besides.
+        besides: terms with names that the meaning does not have; only their other signs are told.
 
     Example:
         >>> from mha_sym.axes import axis
@@ -142,7 +144,10 @@ def vocabulary(
         found.open(meaning.definitions)
     for place in places:
         found.place(place)
-    given = tuple(_given(found.names, meaning))
+    for term in besides:
+        found.read(term)
+    names = [name for name in found.names if name in meaning.definitions or name in meaning.given]
+    given = tuple(_given(names, meaning))
     for row in given:
         found.read(row.entry)
     axes = _axes(exprs)
@@ -150,11 +155,11 @@ def vocabulary(
         sizes=tuple(_sizes(found.sizes, axes)),
         letters=tuple(_letters(found.variables, axes)),
         given=given,
-        defined=tuple(_defined(found.names, meaning)),
+        defined=tuple(_defined(names, meaning)),
         bijections=tuple(_bijections(found.bijections, meaning, axes)),
         brackets=found.brackets,
         digits=found.digits,
-        names=_symbols(list(found.names), meaning),
+        names=_symbols(names, meaning),
         letters_for=_aliases([var.name for var in found.variables], found.names),
     )
 
@@ -326,12 +331,12 @@ def _symbols(names: Sequence[str], meaning: Meaning) -> dict[str, Symbol]:
         for number, name in enumerate([*given, *(n for n in found if n not in given)]):
             stem, _, label = root.partition("^")
             symbols[name] = Symbol(
-                stem, block, number, len(found) > NUMBERED, label.strip("()"), _heads(name, meaning), name in given
+                stem, block, number, len(found) > NUMBERED, label.strip("()"), heads_of(name, meaning), name in given
             )
     return symbols
 
 
-def _heads(name: str, meaning: Meaning) -> int:
+def heads_of(name: str, meaning: Meaning) -> int:
     """How many positions of a defined tensor are labels of a family: those that are not in its axes."""
     node = meaning.named.get(name)
     if not isinstance(node, Named) or name not in meaning.definitions:

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import math
 import random
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -38,6 +39,7 @@ from mha_sym.proof.terms import (
 )
 from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import Derivation, derivation
+from mha_sym.render.line_check import check_lines
 
 #: far apart, and none of them 1
 SIZES = {"B": 8, "T": 4, "S": 5, "d_model": 2, "h": 3, "d_k": 6, "d_v": 7, "n": 3, "p": 2, "q": 3, "e": 5, "d": 10}
@@ -183,6 +185,21 @@ def report(request: pytest.FixtureRequest, proved: Callable[[str], Report]) -> R
 def shown(report: Report) -> Derivation:
     """The derivation of every theorem in turn."""
     return derivation(report)
+
+
+@pytest.fixture
+def checking(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of the processor that go into computing lines, which is checking as proving is."""
+    spent = [0.0]
+
+    def timed(*given: Any) -> Any:
+        start = time.process_time()
+        found = check_lines(*given)
+        spent[0] += time.process_time() - start
+        return found
+
+    monkeypatch.setattr("mha_sym.render.derivation.check_lines", timed)
+    return spent
 
 
 @pytest.fixture(scope="session")

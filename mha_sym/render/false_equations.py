@@ -1,0 +1,184 @@
+"""What a control says, as an equation in the signs of the theorem that it is close to.
+
+Defines `FalseEquation` and `false_equation`.  Tensors that the theorem has keep their names there.  Those that it has
+not are marked as wrong, and of them those are told that are made in another way than the ones without the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mha_sym.errors import AxisProblem
+from mha_sym.proof.checker import Goal
+from mha_sym.proof.meaning import Meaning, goals
+from mha_sym.proof.rules import Definition
+from mha_sym.proof.terms import At, Entry, Term, Var, children, key, rebuild, subst
+from mha_sym.proof.theorem import Claim, Counterexample
+from mha_sym.render.notation import Symbol
+from mha_sym.render.reading import tidy
+from mha_sym.render.vocabulary import DefinedRow, heads_of
+
+#: what a tensor that the theorem has not is marked with
+MARK = "wrong"
+
+
+@dataclass(frozen=True)
+class FalseEquation:
+    """``left = right`` for all ``variables``, which is false.
+
+    Attributes:
+        defined: the tensors that the theorem has not, in the order in which they occur.
+        untold: names of those that are made of others as the ones of the theorem are.
+        symbols: how they are called.
+        close: whether its signs are those of the theorem; at other sizes they are not.
+    """
+
+    left: Term
+    right: Term
+    variables: tuple[str, ...] = ()
+    defined: tuple[DefinedRow, ...] = ()
+    untold: frozenset[str] = frozenset()
+    symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    close: bool = True
+
+    @property
+    def where(self) -> tuple[DefinedRow, ...]:
+        """The definitions that have to be told."""
+        return tuple(row for row in self.defined if row.entry.name not in self.untold)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """All terms that are shown."""
+        return (self.left, self.right, *(one for row in self.where for one in (row.entry, row.body)))
+
+
+def false_equation(control: Claim, found: Counterexample | None, meaning: Meaning) -> FalseEquation:
+    """The equation of a control.
+
+    Args:
+        control: the statement.
+        found: where it fails; of several goals the one in which that is.
+        meaning: what the names of the theorem stand for; permutations and inputs that are new are put into it.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> from mha_sym.expr import Input, Named
+        >>> x, meaning = Input("X", (axis("t", "T"),)), Meaning()
+        >>> _ = goals(meaning, "twice", Named(x + x, "Y"), x * 2)
+        >>> false = false_equation(Claim("thrice", Named(x * 3, "Y"), Named(x + x, "Y")), None, meaning)
+        >>> false.left.name, false.right.name, len(false.where), false.symbols[false.left.name].block
+        ("Y'@thrice", 'Y', 1, 'wrong')
+    """
+    own, marked = _copy(meaning), True
+    try:
+        stated = goals(own, control.name, control.left, control.right)
+    except AxisProblem:  # at other sizes inputs of the same names are other ones
+        own, marked = Meaning(), False
+        stated = goals(own, control.name, control.left, control.right)
+    goal = _goal(stated, found)
+    new = _new([goal.left, goal.right], own.definitions, meaning.definitions if marked else {})
+    names = {name: f"{name}@{control.name}" for name in new}
+    if marked:
+        meaning.bijections |= own.bijections
+        meaning.given |= own.given
+    letters = tuple(v.name for v in goal.variables)
+    return FalseEquation(
+        _written(goal.left, names, letters), _written(goal.right, names, letters), letters,
+        defined=tuple(_row(name, own, names) for name in new),
+        untold=frozenset(names[name] for name in _untold(new, own, meaning)),
+        symbols=dict(_symbols(new, own, names, marked)), close=marked,
+    )  # fmt: skip
+
+
+def _copy(meaning: Meaning) -> Meaning:
+    """A meaning of its own, which begins with what is known."""
+    return replace(
+        meaning, definitions=dict(meaning.definitions), given=dict(meaning.given), named=dict(meaning.named),
+        booleans=set(meaning.booleans), tables=dict(meaning.tables), bijections=dict(meaning.bijections),
+        positive=list(meaning.positive),
+    )  # fmt: skip
+
+
+def _goal(stated: Sequence[Goal], found: Counterexample | None) -> Goal:
+    """The goal in which the counterexample is, if that can be told from fixed positions; else the first."""
+    if found is not None and len(stated) > 1:
+        wanted = set(found.index.values())
+        for goal in stated:
+            fixed = [one for side in (goal.left, goal.right) if isinstance(side, Entry) for one in side.at]
+            numbers = {one.number for one in fixed if isinstance(one, At)}
+            if numbers and numbers <= wanted:
+                return goal
+    return stated[0]
+
+
+def _new(terms: Iterable[Term], definitions: Mapping[str, Definition], known: Mapping[str, object]) -> list[str]:
+    """Names of tensors that are not known, in the order in which they occur, and of those that they rest on."""
+    found: dict[str, None] = {}
+    waiting = list(terms)
+    while waiting:
+        for name in _names(waiting.pop(0)):
+            if name in definitions and name not in known and name not in found:
+                found[name] = None
+                waiting.append(definitions[name].body)
+    return list(found)
+
+
+def _names(term: Term) -> list[str]:
+    if isinstance(term, Entry):
+        return [term.name]
+    return [name for child in children(term) for name in _names(child)]
+
+
+def _renamed(term: Term, names: Mapping[str, str]) -> Term:
+    if isinstance(term, Entry):
+        return replace(term, name=names.get(term.name, term.name))
+    return rebuild(term, tuple(_renamed(child, names) for child in children(term)))
+
+
+def _written(term: Term, names: Mapping[str, str], taken: Iterable[str]) -> Term:
+    return tidy(_renamed(term, names), frozenset(taken))
+
+
+def _row(name: str, own: Meaning, names: Mapping[str, str]) -> DefinedRow:
+    definition = own.definitions[name]
+    body = _written(definition.body, names, [v.name for v in definition.params])
+    return DefinedRow(Entry(names[name], definition.params), body, own.named[name].reason)
+
+
+def _untold(new: Sequence[str], own: Meaning, meaning: Meaning) -> list[str]:
+    """The tensors that are made as usual; if all are, those among them that are made of others that do not fit."""
+    alike = [name for name in new if _is_alike(name, own, meaning)]
+    if len(alike) < len(new):
+        return alike
+    known = set(meaning.definitions)
+    return [name for name in alike if not known & set(_names(own.definitions[name].body))]
+
+
+def _is_alike(name: str, own: Meaning, meaning: Meaning) -> bool:
+    """Whether a tensor of the theorem with the same name, but for primes, is made in the same way."""
+    wanted = _made(own.definitions[name], own)
+    others = (other for other in meaning.definitions if _root(other) == _root(name))
+    return any(_made(meaning.definitions[other], meaning) == wanted for other in others)
+
+
+def _made(definition: Definition, meaning: Meaning) -> str:
+    """A text equal for definitions that are alike but for the primes of what they are made of."""
+    roots = {name: _root(name) for name in meaning.definitions}
+    numbered = {v.name: Var(f"{n}", v.domain) for n, v in enumerate(definition.params)}
+    return key(subst(_renamed(definition.body, roots), numbered))
+
+
+def _root(name: str) -> str:
+    return name.rstrip("'")
+
+
+def _symbols(new: Sequence[str], own: Meaning, names: Mapping[str, str], marked: bool) -> Iterable[tuple[str, Symbol]]:
+    """How the new tensors are called, those of one name told apart by primes."""
+    count: dict[str, int] = {}
+    for name in new:
+        root, _, block = _root(name).partition(".")
+        number = count[root + block] = count.get(root + block, -1) + 1
+        stem, _, label = root.partition("^")
+        mark = ",".join(filter(None, (block, MARK if marked else "")))
+        yield names[name], Symbol(stem, mark, number, False, label.strip("()"), heads_of(name, own))
