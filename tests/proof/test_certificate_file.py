@@ -162,6 +162,14 @@ def test_schema_names_every_kind_of_node_with_its_fields() -> None:
     assert set(schema.SORTS["term"]) == set(get_args(terms.Term))
 
 
+def test_nodes_and_steps_stand_on_lines_of_their_own() -> None:
+    """So that a change of a proof is a change of a few lines."""
+    members, lines = body(), [line.strip().rstrip(",") for line in text("small").splitlines()]
+    steps = [step for goal in members["goals"] for side in ("left_steps", "right_steps") for step in goal[side]]
+    assert all(json.dumps(row, ensure_ascii=False) in lines for row in (*members["nodes"], *steps))
+    assert lines[0] == "{" and lines[-1] == "}"
+
+
 def test_shared_terms_are_written_once() -> None:
     rows = [json.dumps(row) for row in body("head_ablation_locations")["nodes"]]
     assert len(rows) == len(set(rows))
