@@ -3,7 +3,8 @@
 ``python -m tests.soundness.run [PART]...`` runs the parts that are named, or all, one after the other and each in a
 process of its own.  A part that fails does not keep the others from running.  Each ends with a line
 ``COUNT WHAT: OUTCOME``, of which the table is made; it says which part failed, and then the exit code is 1.  Ctrl-C
-ends the part that runs and those that wait, and the table shows the others.
+ends the part that runs and those that wait, and the table shows the others.  With ``--one-in 100`` each tries a
+hundredth of what it would.
 """
 
 from __future__ import annotations
@@ -53,11 +54,12 @@ class Row:
     code: int
 
 
-def run(name: str, part: Part) -> Row:
+def run(name: str, part: Part, one_in: int = 1) -> Row:
     """Run a part, and show what it says meanwhile."""
-    print(f"{name}: python -m {part.module} {part.option} {part.most}", flush=True)
+    command = [part.module, part.option, str(max(1, part.most // one_in))]
+    print(f"{name}: python -m {' '.join(command)}", flush=True)
     before, summary = _seconds(), None
-    line = [sys.executable, "-u", "-m", part.module, part.option, str(part.most)]
+    line = [sys.executable, "-u", "-m", *command]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         for text in process.stdout or ():
             print(f"  {text}", end="", flush=True)
@@ -88,13 +90,15 @@ def table(rows: Sequence[Row]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"One of {', '.join(PARTS)}; all if none is named.")
-    chosen = parser.parse_args(arguments).parts or list(PARTS)
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="Try an N-th of what is to be tried.")
+    given = parser.parse_args(arguments)
+    chosen = given.parts or list(PARTS)
     if unknown := [one for one in chosen if one not in PARTS]:
         parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
     rows: list[Row] = []
     with contextlib.suppress(KeyboardInterrupt):
         for name in chosen:
-            rows.append(run(name, PARTS[name]))
+            rows.append(run(name, PARTS[name], given.one_in))
     print(f"\n{table(rows)}")
     failed = [one.name for one in rows if one.code] + chosen[len(rows) :]
     print(f"{len(rows) - sum(bool(one.code) for one in rows)} of {len(chosen)} parts found nothing wrong"

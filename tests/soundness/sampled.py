@@ -156,7 +156,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     found: Counter[str] = Counter()
-    tasks = [(name, -(-given.most // len(given.files))) for name in given.files]
+    files = given.files[: given.most]
+    tasks = [(name, -(-given.most // len(files))) for name in files]
     with multiprocessing.get_context("spawn").Pool(given.jobs, _start) as pool:
         for name, number, left, seconds in pool.imap_unordered(tried, tasks, chunksize=1):
             print(f"  {name}: {number - left} of {number} noticed; its tests take {seconds:.1f} s", flush=True)

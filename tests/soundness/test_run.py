@@ -37,8 +37,20 @@ def test_a_part_that_fails_does_not_keep_the_others_from_running(
     assert rows[1].split()[:-1] == ["ok", "12", "things", "12", "as", "they", "should"]
     assert "ended with 3" in rows[2] and "1 wrong" in rows[3]
     assert rows[-1] == "2 of 4 parts found nothing wrong; not so: bad, odd"
-    assert main(["last"]) == 0
+    assert main(["last", "--one-in", "1"]) == 0
     assert capsys.readouterr().out.endswith("1 of 1 parts found nothing wrong\n")
+
+
+def test_a_part_of_it_can_be_tried(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "part.py").write_text("import sys; print(sys.argv[2], 'things: fine')")
+    monkeypatch.setattr(run, "PARTS", {"part": Part("part", "--most", 1234)})
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for one_in, tried in ((1, 1234), (100, 12), (5000, 1)):
+        assert main(["--one-in", str(one_in)]) == 0
+        assert f"ok  {tried:>5}" in capsys.readouterr().out
 
 
 def test_no_such_part(capsys: pytest.CaptureFixture[str]) -> None:
