@@ -62,6 +62,8 @@ def split_faults() -> Iterator[Faulty]:
     yield fault("split_by_view", "ungrouped", split=viewed)
     yield fault("split_features_first", "ungrouped", split=features_first)
     yield fault("split_untransposed", "itself", free=False, split=unmoved)
+    yield fault("split_by_view_of_kv", "ungrouped", split=only("kv", viewed, "split"))
+    yield fault("split_untransposed_kv", "ungrouped self", free=False, split=only("kv", unmoved, "split"))
     for letter in "qkv":
         yield fault(f"split_by_view_of_{letter}", "ungrouped", split=only(letter, viewed, "split"))
         yield fault(f"split_features_first_of_{letter}", "ungrouped", split=only(letter, features_first, "split"))

@@ -323,17 +323,21 @@ def unmoved(flat, heads):
 
 for _name, _split in {"by_view": view, "features_first": strided}.items():
     named(f"split_{_name}", lambda a, split=_split: whole(a, split=split))
-    for _letter in "qkv":
+    for _letters in ("q", "k", "v", "kv") if _split is view else "qkv":
         named(
-            f"split_{_name}_of_{_letter}",
-            lambda a, split=_split, letter=_letter: whole(a, **{letter: split(project(a, letter), a.heads)}),
-        )
+            f"split_{_name}_of_{_letters}",
+            lambda a, split=_split, letters=_letters: whole(a, **{
+                letter: split(project(a, letter), a.heads) for letter in letters
+            }),
+        )  # fmt: skip
 named("split_untransposed", lambda a: whole(a, split=unmoved))
-for _letter in "qkv":
+for _letters in ("q", "k", "v", "kv"):
     named(
-        f"split_untransposed_{_letter}",
-        lambda a, letter=_letter: whole(a, **{letter: unmoved(project(a, letter), a.heads)}),
-    )
+        f"split_untransposed_{_letters}",
+        lambda a, letters=_letters: whole(a, **{
+            letter: unmoved(project(a, letter), a.heads) for letter in letters
+        }),
+    )  # fmt: skip
 
 
 def between_heads(a):

@@ -1,7 +1,8 @@
 """Public reports of wrong attention, each as a small input of our own: a formula over axes with one step as reported.
 
-Defines `FAULTY` (what must be named), `RIGHT` (what was reported and is right) and `REFUSED` (what cannot be compared,
-and the line that says so), by the numbers of the cases; no code is taken from anybody.  Where a head mask acts (cases
+Defines `FAULTY` (what must be named), `RIGHT` (what was reported and is right), `LIMITED` (what runs at some sizes
+only, and is said to) and `REFUSED` (what cannot be compared, and the line that says so), by the numbers of the cases;
+no code is taken from anybody.  Where a head mask acts (cases
 157, 158 and 161) is tested in `tests.audit.test_probes`.
 """
 
@@ -17,8 +18,22 @@ from torch.nn import functional
 
 from mha_sym.audit import Implementation
 from tests.audit import corpus_right
-from tests.audit.corpus import NEOX_NAMES, STEPS, TORCH_NAMES, Convention, Given, Step, hide, implementation, unpacked
+from tests.audit.corpus import (
+    NEOX_NAMES,
+    STEPS,
+    TORCH_NAMES,
+    Convention,
+    Given,
+    Step,
+    by_group,
+    grouped_blocks,
+    hide,
+    implementation,
+    unpacked,
+)
 from tests.audit.corpus_faults import (
+    activated,
+    inputs,
     only,
     over,
     read_sequence_first,
@@ -28,13 +43,24 @@ from tests.audit.corpus_faults import (
     viewed_sequence_first,
     visible,
 )
-from tests.audit.corpus_masks import masks, ones, scores_with, tiled, with_pad
-from tests.audit.corpus_weights import in_turn, taken_from, turned, with_weights
+from tests.audit.corpus_masks import masks, ones, repeated, scores_with, tiled, with_pad
+from tests.audit.corpus_weights import (
+    each_head_its_own,
+    in_halves,
+    in_turn,
+    misread,
+    per_head,
+    picked,
+    taken_from,
+    turned,
+    with_weights,
+)
 from tests.audit.right import masked, matmul_and_transpose, scale_in_fourth_roots, softmax
 
 PLAIN, CROSS, BIASED = Convention(), Convention("linear", "", True), Convention("linear", "qkvo")
 KEPT, PADDED = Convention("combined", "", False, ("keep",)), Convention("combined", "", False, ("key_keep",))
 LATER, GROUPED = Convention("combined", "", causal=True), Convention("grouped")
+IN_BLOCKS, BY_GROUP = Convention("grouped_packed_linear"), Convention("grouped_by_group_linear")
 
 
 @dataclass(frozen=True)
@@ -47,8 +73,11 @@ class Public:
     says: str = ""
 
 
-def faulty(names: str, convention: Convention = PLAIN, framework: str = "torch", **steps: Step) -> Public:
-    return Public(implementation(convention, steps, framework, names), tuple(names.split()))
+def faulty(
+    names: str, convention: Convention = PLAIN, framework: str = "torch", tied: tuple[str, ...] | None = None,
+    **steps: Step,
+) -> Public:  # fmt: skip
+    return Public(implementation(convention, steps, framework, names, tied), tuple(names.split()))
 
 
 def times(factor: Callable[[Given], float]) -> Step:
@@ -104,6 +133,39 @@ def swapped_arguments(x: torch.Tensor, w_q, w_k, w_v, w_o, heads, causal):
     return z.transpose(1, 2).flatten(2) @ w_o
 
 
+def causal_from_the_start(x_q, x_k, x_v, w_q, w_k, w_v, w_o, heads):
+    """One query after a cache of keys sees the first key only."""
+    keep = np.tri(x_q.shape[1], x_k.shape[1], dtype=bool)
+    q, k, v = (
+        (x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for x, w in ((x_q, w_q), (x_k, w_k), (x_v, w_v))
+    )
+    z = softmax(np.where(keep, q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]), -np.inf)) @ v
+    return z.swapaxes(1, 2).reshape(*x_q.shape[:2], -1) @ w_o
+
+
+def lost_by_the_slow_path(x: torch.Tensor, w_q, w_k, w_v, w_o, heads, causal, need_weights):
+    """The fused path makes the causal mask itself; the other one, taken for the weights, was to be handed one."""
+    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    if need_weights:
+        z = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+    else:
+        z = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return z.transpose(1, 2).flatten(2) @ w_o
+
+
+def projected_twice(c: Given, x: Any, letter: str) -> Any:
+    return STEPS["project"](c, STEPS["project"](c, x, letter), letter)
+
+
+def features_of_frames(c: Given) -> Given:
+    """(B, m, T) viewed as (B, T, m)."""
+    return replace(c, x=tuple(c.o.view(c.o.move(one, 0, 2, 1), *one.shape) for one in c.x))
+
+
+def channels_first(c: Given, flat: Any, letter: str) -> Any:
+    return c.o.view(c.o.move(flat, 0, 2, 1), c.B, c.h, flat.shape[1], -1)
+
+
 def by_columns(c: Given) -> Any:
     """Packed per head [q1 k1 v1 q2 ...], cut at thirds."""
     return unpacked(c, ("three", "h", "k"), NEOX_NAMES)
@@ -114,7 +176,9 @@ FAULTY: dict[int, Public] = {
     2: faulty("viewed_in_and_out", split=viewed, join=viewed_out),
     4: faulty("split_by_view", Convention("linear", "qkvo", True), split=viewed),
     5: faulty("all_split_by_view join_without_transpose", GROUPED, split=viewed, join=viewed_out),
+    7: faulty("inputs_viewed_features_first", BIASED, enter=features_of_frames),
     8: Public(attention_of_queries_split_alone, ("scale_by_d_k",)),
+    10: faulty("split_channels_first_by_view", split=channels_first),
     11: faulty("heads_attend_to_heads", split=unmoved, join=viewed_out),
     13: faulty("join_without_transpose", KEPT, join=viewed_out),
     14: faulty("join_without_transpose", BIASED, join=viewed_out),
@@ -150,28 +214,63 @@ FAULTY: dict[int, Public] = {
     58: faulty("padding_mask_inverted", Convention("torch_packed", "qkvo", False, ("key_drop",)),
                hide=masks(pad=lambda c: ~c.pad, low=-1e9)),
     59: faulty("padding_tiled_over_heads", PADDED, hide=with_pad(tiled)),
+    61: faulty("padding_repeated_for_heads_first", PADDED, "numpy", hide=with_pad(repeated)),
+    62: faulty("padding_repeated_for_heads_first", Convention("linear", "qkvo", True, ("key_keep",)),
+               hide=with_pad(repeated)),
     65: faulty("padding_on_queries", PADDED, hide=with_pad(lambda c: c.pad[:, None, :, None], -1e9)),
     67: faulty("causal_aligned_bottom_right", Convention("combined", "", True, ("keep",)),
                hide=masks(lambda c: c.o.tril(c.T, c.S, c.S - c.T), low=-1e9)),
+    68: Public(Implementation(call=causal_from_the_start, causal=True, aligned="bottom-right"),
+               ("causal_aligned_top_left",)),
+    70: faulty("causal_alignment_switches_to_more", Convention("combined", "", True, ("keep",)),
+               hide=masks(lambda c: c.o.tril(c.T, c.S, max(c.S - c.T, 0)), low=-1e9)),
     71: Public(wrong_with_weights, ("causal_mask_ignored",)),
+    73: Public(lost_by_the_slow_path, ("causal_mask_ignored",)),
     76: faulty("causal_mask_ignored", LATER, "numpy", hide=masks(keep=ones)),
+    82: faulty("grouped_blocks_taken_for_groups", IN_BLOCKS, read=by_group),
     85: faulty("packed_blocks_taken_for_per_head", Convention("gpt_neox", "qkvo"), read=by_columns),
+    88: faulty("grouped_by_group_taken_for_blocks", BY_GROUP, read=grouped_blocks),
+    92: faulty("grouped_by_group_taken_for_blocks", BY_GROUP, "numpy", read=grouped_blocks),
     94: faulty("packed_per_head_taken_for_blocks", Convention("torch_packed", "qkvo"),
                read=lambda c: unpacked(c, ("h", "three", "k"), TORCH_NAMES)),
     100: faulty("groups_tiled", GROUPED, share=only("kv", in_turn, "share")),
+    101: faulty("groups_tiled weights_ignored_by_einsum", GROUPED, share=only("kv", in_turn, "share"),
+                mix=two_names_for_the_keys),
+    103: replace(
+        faulty("groups_taken_in_turns_of_their_number", GROUPED,
+               share=only("kv", picked(lambda r, g, n: r // g % g), "share")), options={"sizes": {"G": 2, "R": 3}},
+    ),
+    104: faulty("groups_by_tiles_of_2", GROUPED,
+                share=only("kv", picked(lambda r, g, n: r // 2 * 2 // n), "share")),
+    107: faulty("value_matrix_zero", Convention("linear", "qkvo"),
+                weights=with_weights(lambda c: {name: 0 * c.w[name] for name in ("w_k", "w_v")})),
+    121: faulty("relu_on_projections", Convention("linear", "qkvo"), project=activated("relu")),
     122: faulty("softmax_with_a_zero_key", softmax=one_more_key),
     124: faulty("projections_transposed", Convention("linear"), weights=turned("w_q", "w_k", "w_v")),
     125: faulty("output_matrix_transposed", Convention("linear", "qkvo"), "numpy", weights=turned("w_o")),
+    139: faulty("inputs_split_before_projection", tied=("d_v", "d_model"), project=each_head_its_own),
     140: faulty("keys_used_as_values", weights=taken_from(v="k")),
     142: Public(implementation(PLAIN, {"output": lambda c, joined: joined}, "torch", "no W_O", ("d_v", "d_model")),
                 ("output_projection_missing",)),
     143: faulty("values_not_projected", project=only("v", lambda c, x, letter: x, "project")),
+    145: faulty("projections_applied_twice", Convention("linear", "qkvo"), project=projected_twice),
     146: faulty("keys_used_as_values", framework="numpy", mix=lambda c, a, v, qkv: a @ qkv[1]),
+    149: faulty("queries_and_values_from_key_input", CROSS, enter=inputs("kkk")),
+    152: faulty("keys_and_values_per_head_taken_for_blocks", GROUPED, weights=misread(per_head, in_halves)),
+    160: faulty("mask_after_softmax", KEPT, hide=untouched, reweigh=visible),
     178: faulty("batch_and_tokens_exchanged", BIASED, enter=read_sequence_first,
                 leave=lambda c, y: c.o.move(y, 1, 0, 2)),
     179: faulty("heads_attend_to_heads", BIASED, split=unmoved, join=viewed_out),
+    181: faulty("heads_attend_to_heads", framework="numpy", split=unmoved, join=viewed_out),
+    182: faulty("split_untransposed_kv", split=only("kv", unmoved, "split")),
+    185: faulty("batch_and_tokens_exchanged", framework="numpy", enter=read_sequence_first,
+                leave=lambda c, y: c.o.move(y, 1, 0, 2)),
     190: faulty("averaged_weights_for_each_head", reweigh=lambda c, a: a.mean(1)[:, None] + 0 * a),
     196: faulty("weights_ignored_by_einsum", CROSS, mix=two_names_for_the_keys),
+    197: faulty("heads_summed_in_every_token", split=unmoved, join=viewed_out,
+                mix=lambda c, a, v, qkv: c.o.einsum("bthg,btuv->bthv", a, v)),
+    200: faulty("weights_not_applied", mix=lambda c, a, v, qkv: c.o.einsum("bhts,bhtv->bhtv", a, v)),
+    211: faulty("join_without_transpose", framework="numpy", join=viewed_out),
 }  # fmt: skip
 
 
@@ -209,6 +308,56 @@ RIGHT: dict[int, Any] = {
     217: corpus_right.STYLES["strict upper triangle hidden"],
     218: project_once,
     220: biased_keys(weights=with_weights(lambda c: {"b_k": 0 * c.w["b_k"]})),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- what runs at some sizes only
+
+
+def heads_cut(x: Any, heads: int, width: int) -> Any:
+    return x.reshape(*x.shape[:2], heads, width).swapaxes(1, 2)
+
+
+def attended(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])) @ v
+
+
+def joined_by_the_width_of_keys(x, w_q, w_k, w_v, w_o, heads):
+    d = w_q.shape[1] // heads
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    return attended(q, k, v).swapaxes(1, 2).reshape(*x.shape[:2], heads * d) @ w_o
+
+
+def values_cut_by_the_width_of_keys(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = (heads_cut(x @ w, heads, w_q.shape[1] // heads) for w in (w_q, w_k, w_v))
+    return attended(q, k, v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def joined_by_the_width_of_the_input(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    return attended(q, k, v).swapaxes(1, 2).reshape(x.shape) @ w_o
+
+
+def width_of_a_head_computed(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = (heads_cut(x @ w, heads, x.shape[-1] // heads) for w in (w_q, w_k, w_v))
+    return attended(q, k, v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def guarded(x, w_q, w_k, w_v, w_o, heads):
+    if w_q.shape[1] != x.shape[-1]:
+        raise ValueError("the heads together must be as wide as the input")
+    return matmul_and_transpose(x, w_q, w_k, w_v, w_o, heads)
+
+
+_SAME_WIDTHS = "runs only where d_v = d_k and d_model = h d_k"
+
+#: they agree where they run, and the report says where that is
+LIMITED: dict[int, Public] = {
+    130: Public(joined_by_the_width_of_keys, says="runs only where d_v = d_k,"),
+    133: Public(width_of_a_head_computed, says=_SAME_WIDTHS),
+    134: Public(joined_by_the_width_of_the_input, says=_SAME_WIDTHS),
+    136: Public(values_cut_by_the_width_of_keys, says="runs only where d_v = d_k,"),
+    137: Public(guarded, says=_SAME_WIDTHS),
 }  # fmt: skip
 
 
@@ -271,16 +420,68 @@ def dropout_of_the_output(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
     return z.transpose(1, 2).flatten(2) @ w_o
 
 
+def buffer_of_the_width(x, w_q, w_k, w_v, w_o, heads):
+    """The causal buffer is as long as the input is wide."""
+    keep = np.tri(x.shape[-1], dtype=bool)[: x.shape[1], : x.shape[1]]
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    z = softmax(np.where(keep, q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]), -np.inf)) @ v
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def keys_as_wide_as_queries(x, weights, heads, kv_heads):
+    """The rows of the keys are counted by the width of the queries."""
+    width = weights["w_o"].shape[1]
+    q, k, v = (x @ part.T for part in np.split(weights["w_qkv"], [width, 2 * width]))
+    q, k, v = (one.reshape(*x.shape[:2], n, -1) for one, n in ((q, heads), (k, kv_heads), (v, kv_heads)))
+    k, v = (np.repeat(one, heads // kv_heads, axis=2) for one in (k, v))
+    z = attended(*(one.swapaxes(1, 2) for one in (q, k, v)))
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ weights["w_o"].T
+
+
+def each_head_as_wide_as_the_input(x, w_q, w_k, w_v, w_o, heads):
+    """Every head has all of each projection, so that the heads together are h times as wide as W_O expects."""
+    z = softmax((x @ w_q) @ (x @ w_k).swapaxes(1, 2)) @ (x @ w_v)
+    return np.concatenate([z] * heads, axis=-1) @ w_o
+
+
+def heads_of_before_pruning(x, w_q, w_k, w_v, w_o, heads):
+    """Some heads are pruned from the weights, and the number of heads is the old one."""
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads + 1, w.shape[1] // heads) for w in (w_q, w_k, w_v))
+    return attended(q, k, v).reshape(*x.shape[:2], -1) @ w_o
+
+
+def bias_of_before_pruning(x, w_q, w_k, w_v, w_o, heads):
+    """A bias for each head that has one head more than there are."""
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    scores = q @ k.swapaxes(2, 3) + np.zeros((heads + 1, x.shape[1], x.shape[1]))
+    return (softmax(scores) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def batch_for_features(x, w_q, w_k, w_v, w_o, heads):
+    """(B h, T, d) turned to (T, d, B h): the batch meets the queries."""
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    q, k = (one.reshape(-1, *one.shape[2:]) for one in (q, k))
+    a = softmax(q @ k.transpose(1, 2, 0)).reshape(*v.shape[:3], -1)
+    return (a @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
 REFUSED: dict[int, Public] = {
     23: Public(output_per_head_first, says="raised ValueError"),
     52: Public(plus_infinity_after_the_softmax, says="returns (nan|inf) in y"),
     74: Public(Implementation(call=diagonal_hidden, causal=True), says="returns nan in y"),
+    77: Public(Implementation(call=buffer_of_the_width, causal=True), options={"sizes": {"T": 9, "d_model": 6}},
+               says="raised ValueError"),
     80: Public(masked, options={"sizes": {"B": 3, "T": 5, "S": 5}, "lengths": (4, 0, 2)}, says="keeps no key|no key"),
+    97: Public(Implementation(call=keys_as_wide_as_queries, layout="grouped_packed_linear"), says="raised ValueError"),
     106: Public(groups_left_as_they_are, says="raised ValueError"),
+    148: Public(each_head_as_wide_as_the_input, says="raised ValueError"),
+    163: Public(heads_of_before_pruning, says="raised ValueError"),
+    166: Public(bias_of_before_pruning, says="raised ValueError"),
     187: Public(dropout_of_the_weights, says="random from call to call"),
     188: Public(dropout_of_the_output, says="random from call to call"),
     191: Public(Implementation(call=averaged_weights, returns=("y", "weights"), framework="torch"),
                 says="returns weights in the wrong shape"),
+    199: Public(batch_for_features, says="raised ValueError"),
     202: Public(all_axes_of_the_keys_reversed, says="raised ValueError"),
     203: Public(view_of_what_is_not_contiguous, says="raised RuntimeError"),
 }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from mha_sym.audit import CheckReport, check
 from mha_sym.audit.faults import find_fault
 from mha_sym.errors import Problem
-from tests.audit.public_cases import FAULTY, REFUSED, RIGHT, Public
+from tests.audit.public_cases import FAULTY, LIMITED, REFUSED, RIGHT, Public
 
 
 def report_of(case: Public) -> CheckReport:
@@ -32,6 +32,12 @@ def test_the_fault_of_a_public_case_is_named(number: int) -> None:
 def test_what_was_reported_and_is_right_is_not_flagged(number: int) -> None:
     report = check(RIGHT[number])
     assert report.ok and not report.faults, report.text()
+
+
+@pytest.mark.parametrize("number", LIMITED)
+def test_what_runs_at_some_sizes_only_is_said_to(number: int) -> None:
+    report = report_of(LIMITED[number])
+    assert report.ok and LIMITED[number].says in " ".join(report.notes), report.text()
 
 
 @pytest.mark.parametrize("number", REFUSED)

@@ -8,6 +8,7 @@ from mha_sym.audit.catalogue.mask import HIDDEN, additive_transposed, ignored, m
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.recipe import Edits, Site, Slot, both, bottom_right, without
 from mha_sym.axes import axis
+from mha_sym.errors import AxisProblem
 from mha_sym.expr import Compare, Expr, Select
 
 _FAMILY = "causal"
@@ -38,13 +39,19 @@ def _moved(op: str, offset: int) -> Slot:
 
 def _from_the_wider(at: Site) -> Expr:
     """``s <= t + max(S - T, 0)``: what either corner keeps."""
-    start: Expr = Compare("le", at.d.s, at.d.t)
-    return without(both(without(start), without(bottom_right(at.d))))
+    return without(both(without(_from_the_start(at)), without(bottom_right(at.d))))
 
 
 def _from_the_narrower(at: Site) -> Expr:
     """``s <= t + min(S - T, 0)``: what both corners keep."""
-    return both(Compare("le", at.d.s, at.d.t), bottom_right(at.d))
+    return both(_from_the_start(at), bottom_right(at.d))
+
+
+def _from_the_start(at: Site) -> Expr:
+    """``s <= t``, as it is declared; counted from the end, queries are never more than keys, and nothing switches."""
+    if not isinstance(at.causal, Compare):
+        raise AxisProblem("a causal mask that is counted from the end does not switch")
+    return Compare("le", at.d.s, at.d.t)
 
 
 def _first_row_kept(at: Site) -> Expr:

@@ -68,7 +68,8 @@ def _each(make: Callable[[str], Slot], letters: str) -> Edits:
 
 
 _MEND = "rearrange({x}, 'b t (h k) -> b h t k', h=h)"
-_WHO = {"qkv": "queries, keys and values", "q": "the queries", "k": "the keys", "v": "the values"}
+_WHO = {"qkv": "queries, keys and values", "kv": "keys and values", "q": "the queries",
+        "k": "the keys", "v": "the values"}  # fmt: skip
 
 
 def _mend(letters: str) -> str:
@@ -82,8 +83,9 @@ def _views() -> tuple[Fault, ...]:
             words=f"The projection of {_WHO[letters]} (B, T, h d) is reshaped straight to (B, h, T, d).",
             symptom="Heads mix tokens; right at h = 1 or T = 1 only; the model trains, but worse with more heads.",
             mend=_mend(letters), step=3, stage=letters[0], edits=_each(viewed, letters), family=_FAMILY,
+            alone=letters == "kv",
         )
-        for letters in ("qkv", "q", "k", "v")
+        for letters in ("qkv", "kv", "q", "k", "v")
     )  # fmt: skip
 
 
@@ -108,8 +110,9 @@ def _left_out() -> tuple[Fault, ...]:
             symptom="Runs only where there are as many tokens as heads.",
             mend=_mend(letters), step=3, stage=letters[0], edits=_each(untransposed, letters),
             ties={"T": "h", "S": "T"} if letters != "q" else {"T": "h"}, family=_FAMILY,
+            alone=letters == "kv",
         )
-        for letters in ("qkv", "q", "k", "v")
+        for letters in ("qkv", "kv", "q", "k", "v")
     )  # fmt: skip
 
 
@@ -263,7 +266,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="split_channels_first_by_view",
         words="Projections (B, h d, T), as a 1x1 convolution gives them, are viewed as (B, h, T, d).",
-        symptom="Heads mix tokens and features; right where T = d or T = 1 only by luck of the sizes.",
+        symptom="Heads mix tokens and features; right where T = 1 or d = 1.",
         mend="rearrange(x, 'b (h k) t -> b h t k', h=h)", step=3, stage="q", edits=_each(_channels_first, "qkv"),
         family=_FAMILY,
     ),
