@@ -215,4 +215,4 @@ def _proved(plan: Planned, wish: Wish) -> Proved:
         raise Differs(f"{stated.name} is false")
     axes = [axis for parameter in one.given.values() for axis in parameter.axes]
     sizes = sorted({str(size) for axis in axes for size in axis.size.free_symbols})
-    return Proved(stated.name, report.verdict is Verdict.PROVED, len(stated.claims), tuple(sizes))
+    return Proved(stated.name, report.verdict is Verdict.PROVED, len(stated.claims), tuple(sizes), report)

@@ -14,8 +14,9 @@ from typing import Any
 from mha_sym.attention.rows import INPUT_WIDTHS
 from mha_sym.attention.spelled import group_order
 from mha_sym.checkpoint.plan import Planned, Wish
+from mha_sym.proof.theorem import Report
 
-#: the theorems of the library of which a conversion is an instance
+#: the theorems of the library that say why: heads as blocks, and their order
 _HEADS, _ORDER = "split_columns_inverse_join_columns", "head_permutation_leaves_layer_unchanged"
 
 
@@ -28,12 +29,14 @@ class Proved:
         proved: whether it is; a conversion of which it is refuted is never done.
         claims: how many equalities it states.
         sizes: the sizes for all of which it holds.
+        report: what the prover said, with the certificates.
     """
 
     name: str
     proved: bool
     claims: int
     sizes: tuple[str, ...]
+    report: Report
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Converted:
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """The theorems of the library of which this is an instance."""
+        """The theorems of the library that say why this is the same layer."""
         return (_HEADS, _ORDER) if self._other_order else (_HEADS,)
 
     # ------------------------------------------------------------ for people
@@ -136,7 +139,7 @@ class Converted:
                 yield "proved", f"for all {', '.join(one.sizes)}: {words} ({claims})"
             else:
                 yield "undecided", f"{claims}: whether every head keeps its matrices at all sizes; here they do"
-        yield "instance", "of " + " and ".join(self.theorems)
+        yield "see", " and ".join(self.theorems)
 
     # ------------------------------------------------------------ for programs
 

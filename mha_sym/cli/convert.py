@@ -6,11 +6,24 @@ Everything is in `mha_sym.checkpoint.convert`; this passes the options on.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mha_sym.cli.common import json_option, traceback_option, write, write_json
+from mha_sym.cli.common import (
+    Exit,
+    json_option,
+    refuse_existing,
+    traceback_option,
+    write,
+    write_file,
+    write_json,
+)
+from mha_sym.errors import Problem
+
+if TYPE_CHECKING:
+    from mha_sym.checkpoint.report import Converted
+    from mha_sym.proof.theorem import Report
 
 
 def _list(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -31,11 +44,13 @@ def _list(context: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option("--at", multiple=True, metavar="PREFIX", help="Only layers behind this prefix; may be repeated.")
 @click.option("--repeat-kv", is_flag=True, help="Copy key and value heads for the heads that read them.")
 @click.option("--zero-biases", is_flag=True, help="Store zeros for biases that the layer has not.")
-@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--certificate", type=click.Path(path_type=Path), metavar="FILE", help="Write the proof, for recheck.")
+@click.option("--coq", type=click.Path(path_type=Path), metavar="FILE.v", help="Write the proof for coqc.")
+@click.option("--force", is_flag=True, help="Replace OUT, and FILE, if there is one.")
 @click.option("--layouts", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List all layouts.")
 @json_option
 @traceback_option
-def convert(as_json: bool, **options: Any) -> int:
+def convert(as_json: bool, certificate: Path | None, coq: Path | None, **options: Any) -> int:
     """Write the attention weights in IN to OUT in another layout.
 
     IN and OUT are .safetensors or .npz files; IN may also be the .safetensors.index.json of a file in parts. All layers
@@ -45,9 +60,37 @@ def convert(as_json: bool, **options: Any) -> int:
     """
     from mha_sym.checkpoint.convert import convert as run
 
+    for file in (certificate, coq):
+        if file is not None:
+            refuse_existing(file, force=options["force"])
     done = run(**options)
+    for file, text in ((certificate, _certificate), (coq, _coq)):
+        if file is not None:
+            write_file(file, text(_only(done)), force=options["force"])
     if as_json:
         write_json(done.json())
     else:
         write(done.text())
-    return 0
+    return Exit.OK
+
+
+def _only(done: Converted) -> Report:
+    """What the prover said, if all layers are converted alike."""
+    if len(done.proofs) != 1:
+        raise Problem(
+            f"{done.target} is written, and its proof is not: the layers need {len(done.proofs)} theorems",
+            expected="layers that have the same biases", hint="--at PREFIX picks layers",
+        )
+    return done.proofs[0].report
+
+
+def _certificate(report: Report) -> str:
+    from mha_sym.proof.certificate_file import write as text
+
+    return text(report)
+
+
+def _coq(report: Report) -> str:
+    from mha_sym.export.coq import coq_file
+
+    return coq_file(report)

@@ -33,7 +33,7 @@ CONVERTED   in.npz to out.npz: 2 layers
   carried   2 other tensors, unchanged
   compared  read back, equal bit for bit: 14 weights and biases head by head, 14 tensors converted back, 2 carried over
   proved    for all G, R, d_k, d_model, d_v: every head keeps its matrices, and back is the identity (14 equalities)
-  instance  of split_columns_inverse_join_columns and head_permutation_leaves_layer_unchanged
+  see       split_columns_inverse_join_columns and head_permutation_leaves_layer_unchanged
   memory    at most 2.3 KiB of tensors at a time, to make one
   note      h.0.attn.w_k holds 1 NaN, moved as stored
   note      query heads changed their order with their rows of W_O; whatever else is kept by head must follow
@@ -118,6 +118,26 @@ def test_a_pickle_is_refused_unread(place: Path, capsys: pytest.CaptureFixture[s
     assert main(["convert", "model.pt", "out.npz", "--from", "gpt2", "--to", "opt"]) == Exit.UNUSABLE
     said = "mha-sym: model.pt is not read; expected: .safetensors or .npz; got: .pt; hint: loading it would "
     assert capsys.readouterr().err.startswith(said)
+
+
+def test_the_proof_can_be_checked_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ("--from", "llama", "--to", "phi3", "--heads", "6", "--certificate", "proof.json", "--coq", "proof.v")
+    assert run(*line) == Exit.OK
+    assert main(["recheck", "proof.json"]) == Exit.OK
+    assert "llama_to_phi3: accepted" in capsys.readouterr().out
+    assert "kept_W_K" in (place / "proof.v").read_text()
+    (place / "out.npz").unlink()
+    assert run(*line) == Exit.UNUSABLE  # the proofs are there
+    assert not (place / "out.npz").exists()
+
+
+def test_a_proof_of_layers_that_are_not_alike(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with np.load("in.npz") as found:
+        np.savez("in.npz", **{name: value for name, value in found.items() if not name.startswith("h.1.attn.q_proj.b")})
+    line = ("--from", "llama", "--to", "grouped", "--heads", "6", "--certificate", "proof.json")
+    assert run(*line) == Exit.UNUSABLE
+    assert "out.npz is written, and its proof is not: the layers need 2 theorems" in capsys.readouterr().err
+    assert sorted(one.name for one in place.iterdir()) == ["in.npz", "out.npz"]
 
 
 def test_layouts_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
