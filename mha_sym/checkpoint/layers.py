@@ -14,10 +14,13 @@ from difflib import get_close_matches
 from mha_sym.attention.layouts import LAYOUTS, Layout
 from mha_sym.errors import DataProblem
 
-#: where libraries put parts of a layer into modules of their own: before the name of a parameter
-_INSIDE: dict[str, dict[str, str]] = {
-    "bert": {"query": "self.", "key": "self.", "value": "self.", "dense": "output."},
-}  # fmt: skip
+#: where libraries put parts of a layer into modules of their own, in front of the name: as it is written, then others
+_INSIDE: dict[str, tuple[dict[str, str], ...]] = {
+    "bert": (
+        {"query": "self.", "key": "self.", "value": "self.", "dense": "output."},
+        {"query": "attention.", "key": "attention.", "value": "attention.", "dense": "output."},
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,7 @@ def names_in_file(layout: Layout) -> dict[str, str]:
         >>> list(names_in_file(LAYOUTS["bert"]).values())[:4]
         ['self.query.weight', 'self.key.weight', 'self.value.weight', 'output.dense.weight']
     """
-    inside = _INSIDE.get(layout.name, {})
-    return {name: inside.get(name.split(".")[0], "") + name for name in layout.stored("qkvo")}
+    return next(_ways(layout))
 
 
 def listed() -> str:
@@ -65,7 +67,8 @@ def listed() -> str:
 def _ways(layout: Layout) -> Iterator[dict[str, str]]:
     """The ways in which the names may stand in a file: as libraries write them, bare, and with other marks between."""
     stored = layout.stored("qkvo")
-    yield names_in_file(layout)
+    for inside in _INSIDE.get(layout.name, ()):
+        yield {name: inside.get(name.split(".")[0], "") + name for name in stored}
     yield {name: name for name in stored}
     yield {name: name.translate(str.maketrans("./", "/.")) for name in stored}
 

@@ -147,6 +147,26 @@ def test_names_with_other_marks_between(tmp_path: Path) -> None:
     assert_same(converted(tmp_path, "flax", "opt", slashed, heads=3), expected(by_hand.opt(layer)))
 
 
+@pytest.mark.parametrize("inside", ["self", "attention"])
+def test_parts_in_modules_of_their_own(inside: str, tmp_path: Path) -> None:
+    """BERT keeps the output matrix apart, with one of that name in the perceptron; vision transformers did, too."""
+    layer = by_hand.Heads()
+    places = {f"{name[0]}_proj": f"{inside}.{name}" for name in ("query", "key", "value")} | {"out_proj": "output.dense"}
+    arrays = {f"{places[name.split('.')[0]]}.{name.split('.')[1]}": value for name, value in by_hand.opt(layer).items()}
+    np.savez(tmp_path / "in.npz", **{f"l.0.attention.{name}": value for name, value in arrays.items()},
+             **{"l.0.output.dense.weight": np.ones((3, 2)), "l.0.attention.output.LayerNorm.weight": np.ones(11)})
+    done = convert(tmp_path / "in.npz", tmp_path / "out.npz", "bert", "opt", heads=3)
+    found = loaded(tmp_path / "out.npz")
+    assert done.carried == ("l.0.output.dense.weight", "l.0.attention.output.LayerNorm.weight")
+    assert done.beside == ["output.LayerNorm.weight"]
+    became = {name.removeprefix("l.0.attention."): found[name] for name in found if name not in done.carried}
+    assert_same(became, by_hand.opt(layer))
+    back = convert(tmp_path / "out.npz", tmp_path / "back.npz", "opt", "bert", heads=3)
+    assert {name for plan in back.plans for name in (one.name for one in plan.wanted.values())} == {
+        f"l.0.attention.{name.replace('attention.', 'self.')}" for name in arrays
+    }
+
+
 def test_the_layers_that_are_meant(tmp_path: Path) -> None:
     one, two = by_hand.gpt2(by_hand.Heads(v=4)), by_hand.gpt2(by_hand.Heads(v=4, seed=1))
     done = run(tmp_path, "gpt2", "opt", one, two, heads=3, at=("model.layers.1",))
