@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 from mha_sym.axes import Axis
 from mha_sym.expr import Concat, Contract, Expr, Reduce, Softmax, Stack, Total, walk
+from mha_sym.plan import least_sizes
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.breaks import plain
 from mha_sym.render.scripts import Unicode
@@ -95,6 +96,7 @@ def scope(claims: Sequence[Claim]) -> str:
     """For which sizes the claims are stated: ``all sizes``, or the axes whose size is a fixed number.
 
     An axis of size 1 that is only ever read at its one position, as in a mask ``(1, 1, t, s)``, restricts nothing.
+    Where a claim speaks of head 2, there are at least three.
 
     Example:
         >>> from mha_sym.axes import axis
@@ -104,12 +106,15 @@ def scope(claims: Sequence[Claim]) -> str:
         >>> scope([any_heads]), scope([three]), scope([any_heads, three])
         ('all sizes', 'at h=3', 'at h=3 in three, otherwise all sizes')
     """
+    least = least_sizes(side for claim in claims for side in (claim.left, claim.right))
+    large = " and ".join(f"{name} is at least {size}" for name, size in sorted(least.items()) if size > 1)
     fixed = [_fixed(claim) for claim in claims]
     limited = [claim.name for claim, sizes in zip(claims, fixed, strict=True) if sizes]
     if not limited:
-        return "all sizes"
+        return f"where {large}" if large else "all sizes"
     sizes = "at " + ", ".join(f"{name}={size}" for name, size in sorted(set().union(*fixed)))
-    return sizes if len(limited) == len(claims) else f"{sizes} in {', '.join(limited)}, otherwise all sizes"
+    found = sizes if len(limited) == len(claims) else f"{sizes} in {', '.join(limited)}, otherwise all sizes"
+    return f"{found}, where {large}" if large else found
 
 
 def _fixed(claim: Claim) -> set[tuple[str, int]]:
