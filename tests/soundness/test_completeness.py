@@ -35,3 +35,14 @@ def test_no_other_engine_loads_the_prover_or_its_checker(module: str) -> None:
     kernel = {"terms", "rules", "scope", "checker", "meaning", "normal", "rewrite", "order", "monomial", "cancelling"}
     assert "theorem" in loaded
     assert not loaded & (kernel | {"prover", "reader", "schema"})
+
+
+@pytest.mark.parametrize("module", ["normal", "meaning", "checker", "recheck"])
+def test_search_and_checker_load_no_other_engine(module: str) -> None:
+    """Else a fault could be in both after all."""
+    code = f"import sys, mha_sym.proof.{module}; print(*(n for n in sys.modules if n.startswith('mha_sym.')))"
+    line = [sys.executable, "-c", code]
+    found = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split()
+    loaded = {name.rpartition(".")[2] for name in found}
+    others = {"field", "field_facts", "field_nodes", "exponential_sums", "denominators", "exp_rational", "deferred"}
+    assert not loaded & (others | {"witness", "refute", "balls", "evaluate", "compute"})
