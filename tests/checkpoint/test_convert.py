@@ -151,7 +151,8 @@ def test_names_with_other_marks_between(tmp_path: Path) -> None:
 def test_parts_in_modules_of_their_own(inside: str, tmp_path: Path) -> None:
     """BERT keeps the output matrix apart, with one of that name in the perceptron; vision transformers did, too."""
     layer = by_hand.Heads()
-    places = {f"{name[0]}_proj": f"{inside}.{name}" for name in ("query", "key", "value")} | {"out_proj": "output.dense"}
+    places = {f"{name[0]}_proj": f"{inside}.{name}" for name in ("query", "key", "value")}
+    places["out_proj"] = "output.dense"
     arrays = {f"{places[name.split('.')[0]]}.{name.split('.')[1]}": value for name, value in by_hand.opt(layer).items()}
     np.savez(tmp_path / "in.npz", **{f"l.0.attention.{name}": value for name, value in arrays.items()},
              **{"l.0.output.dense.weight": np.ones((3, 2)), "l.0.attention.output.LayerNorm.weight": np.ones(11)})
