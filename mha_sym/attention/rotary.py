@@ -141,12 +141,21 @@ def turned_dims(d: Dims, rotary: Rotary) -> Dims:
 
 
 def _feature_axis(name: str, rotary: Rotary) -> Axis:
-    pair = axis("f", size_symbol(PAIR_COUNT))
-    pairs = product(_ONE_OF_TWO, pair) if rotary.pairs == "halves" else product(pair, _ONE_OF_TWO)
     if rotary.width is None:
-        return replace(pairs, name=name)
-    rest = axis("rest", size_symbol(REST))
-    return Axis(name, pairs.size + rest.size, blocks=(replace(pairs, name="turned"), rest))
+        return pairs_axis(name, rotary, size_symbol(PAIR_COUNT))
+    pairs, rest = pairs_axis("turned", rotary, size_symbol(PAIR_COUNT)), axis("rest", size_symbol(REST))
+    return Axis(name, pairs.size + rest.size, blocks=(pairs, rest))
+
+
+def pairs_axis(name: str, rotary: Rotary, count: sympy.Expr) -> Axis:
+    """An axis made of so many pairs of features."""
+    pair = axis("f", sympy.expand(count))
+    return replace(product(*((_ONE_OF_TWO, pair) if rotary.pairs == "halves" else (pair, _ONE_OF_TWO))), name=name)
+
+
+def find_pairs(pairs: Axis) -> Pairs:
+    """Which features are a pair, of an axis made of pairs."""
+    return "halves" if pairs.factors[0] == _ONE_OF_TWO else "interleaved"
 
 
 def tables(d: Dims, rotary: Rotary, batch: bool = False) -> dict[str, Input]:

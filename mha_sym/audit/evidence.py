@@ -18,7 +18,7 @@ from mha_sym.attention.dims import Dims, Weights
 from mha_sym.attention.forms import Options, Stages
 from mha_sym.audit.bounds import Bound
 from mha_sym.audit.compared import Compared
-from mha_sym.audit.faults import Fault, Ties, coinciding, faults, symmetries
+from mha_sym.audit.faults import Fault, Ties, coinciding, faults, faults_of_positions, symmetries
 from mha_sym.audit.pointwise import POINTWISE
 from mha_sym.audit.precision import Array, roundoff
 from mha_sym.audit.recipe import Builder, Grouped, Site, site
@@ -127,7 +127,8 @@ class Forms:
         Those that change nothing here, and those that make the output random, are left out.
         """
         if self._singles is None:
-            built = {one.name: self.form(one) for one in faults() if not one.random and one.possible(self.at)}
+            known = (*faults(), *(faults_of_positions() if self.at.angles is not None else ()))
+            built = {one.name: self.form(one) for one in known if not one.random and one.possible(self.at)}
             self._singles = {
                 name: form for name, form in built.items() if form is not None and form.y != self.right.y
             }

@@ -30,6 +30,9 @@ FAMILIES: tuple[str, ...] = (
     "pointwise",
 )  # fmt: skip
 
+#: the family of faults of rotary positions, which are looked for where there are some
+POSITIONS = "rotary"
+
 #: coinciding sizes: which size equals which other, or which product of two
 Ties = Mapping[str, str | tuple[str, str]]
 
@@ -84,7 +87,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         unknown = set(self.edits) - set(SLOTS)
-        if unknown or self.family not in FAMILIES or not 1 <= self.step <= 9:
+        if unknown or self.family not in (*FAMILIES, POSITIONS) or not 1 <= self.step <= 9:
             raise Problem(f"fault {self.name!r} is malformed", got=", ".join(unknown) or f"{self.family}, {self.step}")
 
     @property
@@ -181,6 +184,13 @@ def faults() -> tuple[Fault, ...]:
     return tuple(one for one in _catalogue() if not one.is_symmetry)
 
 
+@cache
+def faults_of_positions() -> tuple[Fault, ...]:
+    """The faults of rotary positions."""
+    found: tuple[Fault, ...] = import_module(f"mha_sym.audit.catalogue.{POSITIONS}").FAULTS
+    return found
+
+
 def symmetries() -> tuple[Fault, ...]:
     """What is done differently and gives the same function."""
     return tuple(one for one in _catalogue() if one.is_symmetry)
@@ -197,7 +207,7 @@ def find_fault(name: str) -> Fault:
     Raises:
         Problem: for a name that is not known, with the closest ones.
     """
-    for one in _catalogue():
+    for one in chain(_catalogue(), faults_of_positions()):
         if one.name == name:
             return one
     close = get_close_matches(name, [one.name for one in _catalogue()], 3)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from mha_sym.attention.rotary import PAIR_COUNT, REST
 from mha_sym.audit.call import _bound, _named, _stages, run
 from mha_sym.audit.cases import Case
 from mha_sym.audit.implementation import Implementation
@@ -31,7 +32,8 @@ from mha_sym.importers.session import Leak, Session
 
 #: the values that sizes get where code needs values, pairwise distinct and none of them 1
 FIXED: dict[str, int] = {"B": 2, "T": 4, "S": 5, "d_model": 6, "h": 3, "G": 3, "R": 2, "d_k": 2, "d_v": 7,
-                         "d_key": 5, "d_value": 8}  # fmt: skip
+                         "d_key": 5, "d_value": 8,
+                         PAIR_COUNT: 2, REST: 3}  # fmt: skip
 
 #: how far apart the graph and the code may be in float64, relative to the largest entry; this proves nothing
 _CLOSE = 1e-8
@@ -64,6 +66,9 @@ def imported(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Expr | 
         TargetProblem: if the code itself raises.
     """
     known, leaks = dict(sizes), list[str]()
+    if impl.positions is not None and impl.positions.width is not None and not {"d_k", REST} & set(known):
+        known[REST] = FIXED[REST]
+        leaks.append(f"{REST} = {FIXED[REST]}, since the proof language has no root of a sum of sizes")
     for _ in range(len(FIXED) + 1):
         known = _resolved(known)
         statement = state(impl, case, known)

@@ -1,0 +1,103 @@
+"""Faults of rotary positions: each made by hand in NumPy is refuted by numbers and named, and is another function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mha_sym.attention.dims import combined_weights, dims, self_inputs
+from mha_sym.attention.forms import Options, combined
+from mha_sym.attention.rotary import Angles, Rotary, tables, turned_dims
+from mha_sym.audit.check import check
+from mha_sym.audit.evidence import Forms
+from mha_sym.audit.faults import faults, faults_of_positions, find_fault
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.recipe import build, site
+from tests.importers.test_rotary import attend, before_the_split, halves, heads, neighbours
+
+TAKES = ("x", "w_q", "w_k", "w_v", "w_o", "b_q", "b_k", "b_v", "b_o", "heads", "cos", "sin")
+
+
+def first_four(turn):
+    def only(x, cos, sin):
+        return np.concatenate([turn(x[..., :4], cos, sin), x[..., 4:]], -1)
+
+    return only
+
+
+def by_hand(name, turn, other):
+    """The mistake of that name, where ``turn`` is right and ``other`` turns other pairs."""
+
+    def attention(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, n, cos, sin):
+        b_k = b_k * 0 if name == "key_bias_left_out_under_positions" else b_k
+        q, k, v = (heads(x, w, n) + b.reshape(n, 1, -1) for w, b in ((w_q, b_q), (w_k, b_k), (w_v, b_v)))
+        r_q, r_k = turn(q, cos, sin), turn(k, cos, sin)
+        back_q, back_k = turn(q, cos, -sin), turn(k, cos, -sin)
+        q, k, v = {
+            "positions_left_out": (q, k, v), "positions_in_queries_only": (r_q, k, v),
+            "positions_in_keys_only": (q, r_k, v), "positions_backwards": (back_q, back_k, v),
+            "positions_backwards_in_queries": (back_q, r_k, v), "positions_backwards_in_keys": (r_q, back_k, v),
+            "positions_twice": (turn(r_q, cos, sin), turn(r_k, cos, sin), v),
+            "positions_twice_in_queries": (turn(r_q, cos, sin), r_k, v),
+            "positions_twice_in_keys": (r_q, turn(r_k, cos, sin), v),
+            "positions_cos_and_sin_exchanged": (turn(q, sin, cos), turn(k, sin, cos), v),
+            "positions_in_other_pairs": (other(q, cos, sin), other(k, cos, sin), v),
+            "values_turned_too": (r_q, r_k, turn(v, cos, sin)),
+        }.get(name, (r_q, r_k, v))  # fmt: skip
+        return attend(q, k, v, w_o) + b_o
+
+    return attention
+
+
+def named(impl):
+    (explanation,) = check(impl).findings.diagnosis.found
+    return explanation.faults[0].name, [name for twin in explanation.twins for name in twin.names]
+
+
+def described(name, rotary, turn, other):
+    tied = ("d_v",) if find_fault(name).ties else None
+    return Implementation(
+        call=by_hand(name, turn, other), takes=TAKES, bias=True, rotary=rotary, name=name, tied=tied, heads=3
+    )
+
+
+EVERY = [one.name for one in faults_of_positions() if one.name != "positions_before_the_split"]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_mistake_with_halves_is_named(name):
+    found, twins = named(described(name, Rotary("halves"), halves, neighbours))
+    assert name in (found, *twins)
+    # with cosines and sines exchanged, angles are what is missing to a right one: all goes backwards
+    assert found == name or "exchanged" in name
+
+
+@pytest.mark.parametrize("name", ["positions_in_other_pairs", "positions_twice_in_keys"])
+def test_a_mistake_with_neighbours_or_some_of_the_features_is_named(name):
+    assert named(described(name, Rotary("interleaved"), neighbours, halves))[0] == name
+    some = described(name, Rotary("halves", width=4), first_four(halves), first_four(neighbours))
+    assert named(some)[0] == name
+
+
+def test_a_mistake_before_the_split_is_named():
+    def attention(x, w_q, w_k, w_v, w_o, n, cos, sin):
+        q, k = (before_the_split(x, w, n, cos, sin) for w in (w_q, w_k))
+        return attend(q, k, heads(x, w_v, n), w_o)
+
+    takes = ("x", "w_q", "w_k", "w_v", "w_o", "heads", "cos", "sin")
+    impl = Implementation(call=attention, takes=takes, rotary="halves", heads=3)
+    assert named(impl)[0] == "positions_before_the_split"
+
+
+def test_faults_of_positions_are_looked_for_where_there_are_positions_only():
+    d = turned_dims(dims(), Rotary())
+    angles = Angles(**tables(d, Rotary()))
+    plain = site(d, self_inputs(d), combined_weights(d, bias=True))
+    at = site(d, self_inputs(d), combined_weights(d, bias=True), Options(angles=angles))
+    assert build(at) == combined(d, at.x, at.w, Options(angles=angles))
+    mine = {one.name for one in faults_of_positions()}
+    assert mine <= set(Forms(at).singles) | {"values_turned_too"} and not mine & set(Forms(plain).singles)
+    assert not mine & {one.name for one in faults()}
+    assert {"key_bias_dropped", "features_permuted_inside_heads"} <= set(Forms(plain).same) - set(Forms(at).same)
+    for one in faults_of_positions():
+        assert one.words.endswith(".") and one.symptom and find_fault(one.name) is one
