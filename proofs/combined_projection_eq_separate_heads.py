@@ -1,7 +1,7 @@
 """One projection, split and transposed, gives exactly every head's own Q, K, V, scores, weights and output.
 
 Vaswani et al. (2017), section 3.2.2, give each head its own matrices: Q^(r) = X W_Q^(r), and likewise for K
-and V.  Code multiplies once by W_Q = [W_Q^(1) | ... | W_Q^(h)], splits the h*d_k columns of the result into
+and V.  Code multiplies once by W_Q = [W_Q^(0) | ... | W_Q^(h-1)], splits the h*d_k columns of the result into
 (h, d_k) and moves the head axis forward.  Both are the same, entry by entry,
 
     Q[b,r,t,j] = sum_m X[b,t,m] W_Q[m, r*d_k + j] = sum_m X[b,t,m] W_Q^(r)[m,j] = Q^(r)[b,t,j],

@@ -1,6 +1,6 @@
 """The output projection of the concatenated heads is a sum of one term for each head.
 
-Concat(Z^(1), ..., Z^(h)) W_O = sum_r Z^(r) W_O^(r), where W_O^(r) is the r-th block of d_v rows of W_O: the sum over
+Concat(Z^(0), ..., Z^(h-1)) W_O = sum_r Z^(r) W_O^(r), where W_O^(r) is the r-th block of d_v rows of W_O: the sum over
 the h*d_v joined features is a sum over heads of sums over d_v features.  It is why the effect of a head on the
 output can be looked at by itself.  Vaswani et al. (2017), section 3.2.2, write the left side; Elhage et al. (2021),
 A Mathematical Framework for Transformer Circuits, read it as the right side.
@@ -39,7 +39,7 @@ THEOREM = Theorem(
     name="concat_output_eq_sum_over_heads",
     title="The output projection of the concatenated heads is a sum over heads",
     words=(
-        "Concat(Z^(1), ..., Z^(h)) W_O equals the sum over heads of Z^(r) W_O^(r), W_O^(r) being row block r of W_O, "
+        "Concat(Z^(0), ..., Z^(h-1)) W_O equals the sum over heads of Z^(r) W_O^(r), W_O^(r) being row block r of W_O, "
         "whatever the head outputs are; so a whole layer, with its biases, equals the layer that adds up its heads."
     ),
     source="Vaswani et al. 2017, section 3.2.2; Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",

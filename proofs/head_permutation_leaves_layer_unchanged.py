@@ -67,11 +67,11 @@ THEOREM = Theorem(
     source="Symmetry of the sum over heads in Vaswani et al. 2017, section 3.2.2",
     assumptions=(some_key_kept(keep, d),),
     claims=(
-        heads_permuted("Q", layer.q, moved.q, "The queries of head r are those that head pi(r) had."),
-        heads_permuted("K", layer.k, moved.k, "The keys of head r are those that head pi(r) had."),
-        heads_permuted("V", layer.v, moved.v, "The values of head r are those that head pi(r) had."),
+        heads_permuted("Q", layer.q, moved.q, "The queries of head r are now those that head pi(r) had."),
+        heads_permuted("K", layer.k, moved.k, "The keys of head r are now those that head pi(r) had."),
+        heads_permuted("V", layer.v, moved.v, "The values of head r are now those that head pi(r) had."),
         heads_permuted("weights", layer.weights, moved.weights, "The weights of head r are those that head pi(r) had."),
-        heads_permuted("Z", layer.z, moved.z, "The output of head r is the one that head pi(r) had."),
+        heads_permuted("Z", layer.z, moved.z, "The output of head r is now the one that head pi(r) had."),
         Claim("Y", layer.y, moved.y, "The output of the layer is unchanged."),
     ),
     controls=(

@@ -1,8 +1,8 @@
 """The axes followed in exact numbers: two projections side by side, and one reshape done right and wrong.
 
-P_1 keeps the first two of four features and P_2 the last two.  Side by side they are the 4 x 4 identity, so that one
-projection by [P_1 | P_2] returns the features as they were; split into two heads of width two, it returns X P_1 and
-X P_2 both.  Then the exercise: (2, 5, 12) with three heads of width four becomes (2, 5, 3, 4) and, transposed,
+P_0 keeps the first two of four features and P_1 the last two.  Side by side they are the 4 x 4 identity, so that one
+projection by [P_0 | P_1] returns the features as they were; split into two heads of width two, it returns X P_0 and
+X P_1 both.  Then the exercise: (2, 5, 12) with three heads of width four becomes (2, 5, 3, 4) and, transposed,
 (2, 3, 5, 4).  Two other orders give the same shape and other numbers.  All sizes here are fixed.
 """
 
@@ -62,15 +62,15 @@ THEOREM = Theorem(
     name="numerical_axis_trace",
     title="The axes followed in exact numbers",
     words=(
-        "P_1 and P_2 side by side are the 4 x 4 identity; one projection by them returns the four features, and its "
+        "P_0 and P_1 side by side are the 4 x 4 identity; one projection by them returns the four features, and its "
         "split into two heads of width two returns both separate results. The array (2, 5, 12) with h = 3 and d_k = 4 "
         "becomes (2, 5, 3, 4) by a reshape and (2, 3, 5, 4) by a transpose of the middle axes."
     ),
     source="A worked example at fixed sizes; the shapes are those of Vaswani et al. 2017, section 3.2.2",
     claims=(
-        Claim("identity", side_by_side, identity, "[P_1 | P_2] is the 4 x 4 identity."),
-        Claim("four_features", projected, features, "X [P_1 | P_2] returns the four features of each token."),
-        Claim("two_results", two_heads, separately, "Split into two heads of width two, it is X P_1 and X P_2."),
+        Claim("identity", side_by_side, identity, "[P_0 | P_1] is the 4 x 4 identity."),
+        Claim("four_features", projected, features, "X [P_0 | P_1] returns the four features of each token."),
+        Claim("two_results", two_heads, separately, "Split into two heads of width two, it is X P_0 and X P_1."),
         Claim("in_numbers", two_heads, expected, "In numbers: features 1 and 2 in one head, 3 and 4 in the other."),
         Claim(
             "exercise", heads, Transpose(reshaped("b", "t", "h", "k"), (e.b, e.h, e.t, e.k)),
@@ -90,14 +90,14 @@ THEOREM = Theorem(
             "feature_before_head", heads, Transpose(reshaped("b", "t", "k", "h"), (e.b, e.h, e.t, e.k)),
             "(2, 5, 12) is reshaped to (2, 5, 4, 3) and then transposed to (2, 3, 5, 4).",
         ),
-        Control("columns_interleaved", other_order, identity, "The columns of P_1 and P_2 are laid out in turn."),
+        Control("columns_interleaved", other_order, identity, "The columns of P_0 and P_1 are laid out in turn."),
         Control(
             "projections_exchanged", Concat(Select(exchanged, d.h, r), r, d.k), identity,
-            "P_2 stands before P_1.",
+            "P_1 stands before P_0.",
         ),
         Control(
             "heads_exchanged", two_heads, Stack(einsum("t m, m k -> t k", tokens, Select(exchanged, d.h, r)), r),
-            "The first head is said to return X P_2.",
+            "The first head is said to return X P_1.",
         ),
         Control(
             "results_reshaped_straight", Reshape(projected, (d.h, d.t, d.k)), expected,

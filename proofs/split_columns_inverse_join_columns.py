@@ -1,6 +1,6 @@
 """Cutting combined matrices into head blocks and laying head blocks side by side undo each other.
 
-W_Q = [W_Q^(1) | ... | W_Q^(h)] has the entry W_Q[m, r*d_k + j] = W_Q^(r)[m, j]; W_K and W_V likewise, W_O by rows:
+W_Q = [W_Q^(0) | ... | W_Q^(h-1)] has the entry W_Q[m, r*d_k + j] = W_Q^(r)[m, j]; W_K and W_V likewise, W_O by rows:
 W_O[r*d_v + j, m] = W_O^(r)[j, m]; the biases b_Q, b_K, b_V as rows of h blocks.  So a layer may be stored in
 either shape, and a conversion loses nothing, whichever way it goes.
 """

@@ -1,7 +1,7 @@
 """What a control says, as an equation in the signs of the theorem that it is close to.
 
 Defines `FalseEquation` and `false_equation`.  Tensors that the theorem has keep their names there.  Those that it has
-not are marked as wrong, and of them those are told that are made in another way than the ones without the mark.
+not are marked, and of them those are told that are made in another way than the ones without the mark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mha_sym.render.reading import tidy
 from mha_sym.render.vocabulary import DefinedRow, heads_of
 
 #: what a tensor that the theorem has not is marked with
-MARK = "wrong"
+MARK = "false"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def false_equation(control: Claim, found: Counterexample | None, meaning: Meanin
         >>> _ = goals(meaning, "twice", Named(x + x, "Y"), x * 2)
         >>> false = false_equation(Claim("thrice", Named(x * 3, "Y"), Named(x + x, "Y")), None, meaning)
         >>> false.left.name, false.right.name, len(false.where), false.symbols[false.left.name].block
-        ("Y'@thrice", 'Y', 1, 'wrong')
+        ("Y'@thrice", 'Y', 1, 'false')
     """
     own, marked = _copy(meaning), True
     try:

@@ -89,7 +89,7 @@ class Occurring:
                 for one in parts:
                     self.place(one)
             case Part(inner, whole, _) | Inj(inner, whole, _):
-                self.digits = self.digits or isinstance(index, Part)
+                self.digits = self.digits or (isinstance(index, Part) and isinstance(inner, Var))
                 self._domain(whole)
                 self.place(inner)
             case Perm(name, _, inner):

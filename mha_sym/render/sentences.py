@@ -107,7 +107,7 @@ def _marked(controls: Sequence[ControlPart]) -> str:
     """What the mark on tensors means, if it occurs."""
     if not any(symbol.block.endswith(MARK) for one in controls if one.says for symbol in one.says.symbols.values()):
         return ""
-    return f" Tensors marked ‘{MARK}’ are made as those of the theorem, but for what is told."
+    return f" Tensors marked ‘{MARK}’ are of one such statement: made as those of the theorem, but for what is told."
 
 
 def witness(control: ControlPart) -> str:
@@ -191,16 +191,15 @@ def checked(claim: ClaimPart) -> str:
     """How one claim was checked."""
     if claim.verdict is not Verdict.PROVED:
         return "Nothing was proved here."
-    found, text = claim.checked, "Checked: every line is what the checker makes of the line before"
+    found, text = claim.checked, "Checked: every line follows from the one before by the checker"
     if found.wrong:
         return f"{text}, but numbers deny it."
     if found.sizes:
-        text += f"; computed in fractions at {_times(len(found.sizes))} of sizes, each equals the line before"
+        text += f", equals it in fractions at {_times(len(found.sizes))} of sizes"
     if found.digits is not None:
-        text += f"; in float64 each agrees with einops to {found.digits} digits"
+        text += f", and agrees with einops to {found.digits} digits"
     if claim.rechecked:
-        places = [numbers(in_order(one)) or "the given sizes" for one in claim.rechecked]
-        text += f"; written out with symbols at {' and at '.join(places)}, both sides are equal"
+        text += f"; with symbols for all given numbers both sides are equal at {_times(len(claim.rechecked))}"
     return f"{text}."
 
 
@@ -209,14 +208,45 @@ def _times(count: int) -> str:
 
 
 def _same_sizes(claims: Sequence[ClaimPart]) -> Iterator[tuple[str, str]]:
-    """The sizes at which claims were checked again, and which claims."""
-    found: dict[str, list[int]] = {}
+    """The sizes at which claims were checked again, and which claims; each of them at those sizes that it has."""
+    found: list[tuple[list[dict[str, int]], list[int]]] = []
     for claim in claims:
-        if claim.rechecked:
-            text = " and at ".join(numbers(in_order(one)) or "the given sizes" for one in claim.rechecked)
-            found.setdefault(text, []).append(claim.number)
-    for text, those in found.items():
-        yield text, f"claim {those[0]}" if len(those) == 1 else f"claims {', '.join(map(str, those))}"
+        if not claim.rechecked:
+            continue
+        fits = (one for one in found if _agree(one[0], claim.rechecked))
+        group = next(fits, None)
+        if group is None:
+            group = [dict[str, int]() for _ in claim.rechecked], list[int]()
+            found.append(group)
+        sizes, those = group
+        for known, more in zip(sizes, claim.rechecked, strict=True):
+            known.update(more)
+        those.append(claim.number)
+    for sizes, those in found:
+        text = " and at ".join(numbers(in_order(one)) or "the given sizes" for one in sizes)
+        yield text, f"claim {those[0]}" if len(those) == 1 else f"claims {_ranges(those)}"
+
+
+def _agree(known: Sequence[Mapping[str, int]], more: Sequence[Mapping[str, int]]) -> bool:
+    """Whether no size is two numbers."""
+    pairs = zip(known, more, strict=True) if len(known) == len(more) else ()
+    return len(known) == len(more) and all(one.get(name, n) == n for one, other in pairs for name, n in other.items())
+
+
+def _ranges(numbers_: Sequence[int]) -> str:
+    """Numbers in order, runs of them by their ends.
+
+    Example:
+        >>> _ranges([1, 2, 3, 5, 7, 8])
+        '1–3, 5, 7, 8'
+    """
+    runs: list[list[int]] = []
+    for n in numbers_:
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 # ---------------------------------------------------------------- numbers

@@ -115,11 +115,13 @@ def _given(given: GivenRow, note: Notation) -> SignRow:
 
 def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     """How names are to be read that have something above, below or behind them; only what occurs is explained."""
+    rows = found.vocabulary.letters
+    head = note.letter(next((row.letters[0] for row in rows if row.words == AXIS_WORDS["h"]), "r"))
+    if any(row.words == AXIS_WORDS["h"] for row in rows):
+        yield _told("", "Positions count from 0, and so do heads: ", f"{head} = 0", " is what papers call head 1")
     symbols = sorted(found.vocabulary.names.values(), key=lambda one: len(one.root))
     plain_ones = [one for one in symbols if not one.label and not one.heads]
     lines = "\n".join(plain(stage(claim, note)) for claim in found.claims)
-    rows = found.vocabulary.letters
-    head = note.letter(next((row.letters[0] for row in rows if row.words == AXIS_WORDS["h"]), "r"))
     slices = [(one, sliced(note, one, head)) for one in plain_ones]
     if (shown := next(((one, text) for one, text in slices if text and text in lines), None)) is not None:
         yield _told(shown[1], ": the matrix of ", note.name(shown[0]), " in head ", head, ", for any sequence")

@@ -39,7 +39,8 @@ SIZE_WORDS = {
 }  # fmt: skip
 _COUNTED = {
     "b": SIZE_WORDS["B"], "t": "tokens", "s": SIZE_WORDS["S"], "m": SIZE_WORDS["d_model"], "h": SIZE_WORDS["h"],
-    "k": SIZE_WORDS["d_k"], "v": SIZE_WORDS["d_v"],
+    "k": SIZE_WORDS["d_k"], "v": SIZE_WORDS["d_v"], "(h k)": "columns of all heads together",
+    "(h v)": "value features of all heads together",
 }  # fmt: skip
 ROLE_WORDS = {
     "data": "input", "mask": "mask, added to the scores", "gate": "gate", "weight": "weights", "bias": "bias",
@@ -144,6 +145,7 @@ def vocabulary(
         found.open(meaning.definitions)
     for place in places:
         found.place(place)
+    known = [(var.name, var.domain) for var in found.variables]
     for term in besides:
         found.read(term)
     names = [name for name in found.names if name in meaning.definitions or name in meaning.given]
@@ -153,7 +155,7 @@ def vocabulary(
     axes = _axes(exprs)
     return Vocabulary(
         sizes=tuple(_sizes(found.sizes, axes)),
-        letters=tuple(_letters(found.variables, axes)),
+        letters=tuple(_letters(_told(found.variables, known, axes), axes)),
         given=given,
         defined=tuple(_defined(names, meaning)),
         bijections=tuple(_bijections(found.bijections, meaning, axes)),
@@ -196,6 +198,16 @@ def _axes(exprs: Iterable[Expr]) -> dict[tuple[str, str], Axis]:
 
 def _axis_of(whole: Domain, axes: _Axes) -> Axis | None:
     return axes.get((whole.name, domain_key(whole)))
+
+
+def _told(variables: Iterable[Var], known: Sequence[tuple[str, Domain]], axes: _Axes) -> Iterator[Var]:
+    """Positions that are known, and others in axes of the field, in one row with known ones only if they are alike."""
+    letters = {name for name, _ in known}
+    for var in variables:
+        axis = axes.get((var.domain.name, domain_key(var.domain)))
+        usual = axis is not None and axis.name in AXIS_WORDS
+        if (var.name, var.domain) in known or (usual and not letters & {var.name, var.domain.name}):
+            yield var
 
 
 def _letters(variables: Iterable[Var], axes: _Axes) -> Iterator[LetterRow]:

@@ -158,8 +158,8 @@ def test_how_each_claim_was_checked() -> None:
     assert found.claims[0].checked.digits == 12
     shown = text(html_page(found))
     assert (
-        "Checked: every line is what the checker makes of the line before; computed in fractions at two choices of "
-        "sizes, each equals the line before; in float64 each agrees with einops to 12 digits; written out with symbols"
+        "Checked: every line follows from the one before by the checker, equals it in fractions at two choices of "
+        "sizes, and agrees with einops to 12 digits; with symbols for all given numbers both sides are equal at two"
     ) in shown
 
 
