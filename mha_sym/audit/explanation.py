@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mha_sym.attention.forms import Stages
 from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.faults import Fault, name_of
+from mha_sym.audit.other_layouts import OtherLayout
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Diagnosis:
         pairs: how many pairs were tried.
         triples: how many sets of three were tried.
         symmetries: what the implementation does differently with the same result, seen in the stages it shows.
+        layouts: other layouts under which the output is right, where no fault explains it.
         effects: how far each fault would move the output on these draws, in units of the bound.
     """
 
@@ -116,6 +118,7 @@ class Diagnosis:
     pairs: int = 0
     triples: int = 0
     symmetries: tuple[Explanation, ...] = ()
+    layouts: tuple[OtherLayout, ...] = ()
     effects: Mapping[str, float] = field(default_factory=dict)
 
     @property

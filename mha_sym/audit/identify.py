@@ -3,13 +3,13 @@
 Defines `identify` and `Identified`.  Every reading of the stored weights that their shapes allow
 (`mha_sym.audit.readings`) is combined with every scale, diagonal, meaning of a mask and order of the input, and those
 that reproduce the output within the bound are told: all of them, since more than one may.  Two readings that agree here
-may still differ elsewhere.
+may still differ elsewhere.  Where none does, packed weights are also read shard by shard.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.readings import Reading, Seen, fits, matching, read, without_equals
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import refuse_unreached
+from mha_sym.audit.shards import Shards, shards_of
 from mha_sym.audit.target import as_implementation, load
 from mha_sym.errors import DataProblem, Problem, TargetProblem
 
@@ -99,7 +100,38 @@ def identify(target: Any, *, config: str | Path | None = None, seed: int = 0, **
             sizes = sizes or dump.setting.sizes
             kept.append(reading)
     unique = tuple(without_equals(kept, runs[0]))
+    if not unique:
+        unique, sizes, more = _in_shards(runs)
+        tried += more
     return Identified(runs[0].name, unique, tried, sizes, time.perf_counter() - started)
+
+
+def _in_shards(runs: Sequence[Seen]) -> tuple[tuple[Reading, ...], Mapping[str, int], int]:
+    """The first way in which packed weights lie shard by shard, with its conventions; its sizes, and how many tried."""
+    names, tried = set(LAYOUTS["packed"].stored("qkvo")), 0
+    first, heads = runs[0], runs[0].settings.heads
+    if "w_qkv" not in first.arrays or heads is None:
+        return (), {}, tried
+    stored = {name: one.values for name, one in first.arrays.items() if name in names}
+    for way in shards_of(stored, heads, first.settings.kv_heads):
+        named = Layout(way.name, way.mend, way.base.rows, way.base.same)
+        together = [_together(one, way) for one in runs]
+        kept: list[Reading] = []
+        sizes: Mapping[str, int] = {}
+        for reading, dump, ok in matching(together[0], [named]):
+            tried += 1
+            if ok and dump is not None and all(fits(read(other, reading)) for other in together[1:]):
+                kept.append(reading)
+                sizes = dump.setting.sizes
+        if kept:
+            return tuple(without_equals(kept, together[0])), sizes, tried
+    return (), {}, tried
+
+
+def _together(seen: Seen, way: Shards) -> Seen:
+    """What was seen, with its shards put together."""
+    values = way.together({name: one.values for name, one in seen.arrays.items()})
+    return replace(seen, arrays={name: Stored(values[name], one.dtype) for name, one in seen.arrays.items()})
 
 
 def _names_dump(target: Any) -> bool:

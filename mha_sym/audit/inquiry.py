@@ -16,10 +16,12 @@ from mha_sym.audit.explanation import Diagnosis
 from mha_sym.audit.findings import Findings
 from mha_sym.audit.heads import HeadCheck, check_heads, locate_head_mask
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.other_layouts import other_layouts
 from mha_sym.audit.probes import Probe, run_probes
 from mha_sym.audit.steps import nine_steps
 from mha_sym.audit.symmetry import shown_symmetries
 from mha_sym.errors import Problem
+from mha_sym.proof.collector import collector_off
 
 
 def inquire(
@@ -49,9 +51,22 @@ def inquire(
 
 def _diagnosis(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
     if any("y" in one.wrong for one in evidence):
-        return diagnose(evidence, more, pairs)
+        with collector_off():  # thousands of forms are made and all are kept until the last is compared
+            return _explained(evidence, more, pairs)
     telling = _telling(evidence)
     return replace(Diagnosis(effects=effects(telling)), symmetries=shown_symmetries(evidence))
+
+
+def _explained(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
+    """One fault, else another layout, else several faults, else a layout that has no name."""
+    found = diagnose(evidence, more, pairs=False)
+    if any(not one.cases for one in found.found):
+        return found
+    layouts = other_layouts(evidence)
+    if layouts or not pairs:
+        return replace(found, found=() if layouts else found.found, layouts=layouts)
+    found = diagnose(evidence, more)
+    return found if found.found else replace(found, layouts=other_layouts(evidence, more=True))
 
 
 def _telling(evidence: Sequence[Evidence]) -> list[Evidence]:

@@ -21,6 +21,7 @@ from mha_sym.audit.dump_file import Stored
 from mha_sym.audit.dump_masks import read_masks
 from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import STAGES
+from mha_sym.audit.layout_variants import variants
 from mha_sym.audit.precision import Array
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.evaluate import evaluate_all
@@ -67,12 +68,12 @@ class Seen:
     name: str
 
 
-def matching(seen: Seen) -> Iterator[tuple[Reading, Dump | None, bool]]:
-    """Every reading that the shapes allow, and whether it reproduces the output.
+def matching(seen: Seen, layouts: Sequence[Layout] = ()) -> Iterator[tuple[Reading, Dump | None, bool]]:
+    """Every reading that the shapes allow, under all layouts or some, and whether it reproduces the output.
 
     Readings of which plain arithmetic says that they are far off are not evaluated.
     """
-    for layout, batch_first in itertools.product(_layouts(seen), (True, False)):
+    for layout, batch_first in itertools.product(layouts or _layouts(seen), (True, False)):
         bare = replace(seen, arrays={name: one for name, one in seen.arrays.items() if name not in _MASKS})
         plain = read(bare, Reading(layout, batch_first=batch_first))
         if plain is None:
@@ -156,42 +157,11 @@ def _layouts(seen: Seen) -> list[Layout]:
             "the names of the weights fit no known layout", where=seen.name, got=", ".join(sorted(names)),
             hint="give their meaning under [names] in a TOML file",
         )  # fmt: skip
-    found = [variant for one in own for variant in (one, *_variants(one))]
+    found = [variant for one in own for variant in (one, *variants(one))]
     unique: dict[tuple[Any, ...], Layout] = {}
     for one in found:
         unique.setdefault((tuple(sorted(one.rows.items())), tuple(one.same.items())), one)
     return list(unique.values())
-
-
-def _variants(layout: Layout) -> Iterator[Layout]:
-    """The packed parts in another order; heads and features exchanged; W_O in the other orientation."""
-    if len({layout.row(f"w_{letter}").stored for letter in "qkv"}) == 1 and not layout.grouped:
-        for order in itertools.permutations("qkv"):
-            if order != ("q", "k", "v"):
-                yield _reordered(layout, "".join(order))
-    if not layout.grouped and all("(h k)" in layout.row(f"w_{letter}").left for letter in "qk"):
-        swapped = {t: row.replace("(h k) m ->", "(k h) m ->").replace("m (h k) ->", "m (k h) ->")
-                   .replace("(h v) m -> m", "(v h) m -> m").replace("m (h v) -> m", "m (v h) -> m")
-                   .replace(": (h k) ->", ": (k h) ->").replace(": (h v) ->", ": (v h) ->")
-                   for t, row in layout.rows.items()}  # fmt: skip
-        yield Layout(f"{layout.name}, features before heads", layout.words, swapped, layout.same)
-    other = {"(h v) m -> (h v) m": "m (h v) -> (h v) m", "m (h v) -> (h v) m": "(h v) m -> (h v) m"}
-    for before, after in other.items():
-        if layout.rows["w_o"].endswith(f": {before}"):
-            rows = {**layout.rows, "w_o": layout.rows["w_o"].replace(before, after)}
-            yield Layout(f"{layout.name}, W_O transposed", layout.words, rows, layout.same)
-
-
-def _reordered(layout: Layout, order: str) -> Layout:
-    """The packed parts read in another order, all as wide as one another: ``order`` says what lies first."""
-    rows = dict(layout.rows)
-    for kind in "wb":
-        sources = [layout.rows.get(f"{kind}_{letter}") for letter in "qkv"]
-        for place, letter in enumerate(order):
-            source = sources[place]
-            if source is not None:
-                rows[f"{kind}_{letter}"] = source.replace("h v", "h k").replace("+ v)", "+ k)")
-    return Layout(f"{layout.name} [{'; '.join(order.upper())}]", layout.words, rows, {"v": "k"})
 
 
 def read(seen: Seen, reading: Reading) -> Dump | None:

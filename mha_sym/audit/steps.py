@@ -157,6 +157,8 @@ class _View:
 
     def unexplained(self, n: int) -> Step:
         """A step when the output is wrong and no known fault explains it."""
+        if self.diagnosis.layouts:
+            return self.under_another_layout(n)
         if n <= 2:
             return _step(n, "ok", self._fact(n) + "every array has the shape that follows from it")
         seen = [name for name in _SHOWN_BY.get(n, ()) if name in self.shown]
@@ -173,6 +175,16 @@ class _View:
             return _step(n, HIDDEN, f"{off[0]} differs, but so does a stage before it")
         before = "" if self._all_before(off[0]) else "; earlier stages are not shown, so the cause may lie before"
         return _step(n, "wrong", f"{self._first(off[0])}{before}")
+
+    def under_another_layout(self, n: int) -> Step:
+        """A step when the output is right if only the weights are read in another way."""
+        found = self.diagnosis.layouts
+        names = " or ".join(one.name for one in found)
+        if n != 2:
+            return _step(n, "ok", f"under layout {names} the output is right")
+        stored = self.conventions.get("layout", "otherwise").partition(":")[0]
+        how = "; or ".join(one.how for one in found)
+        return _step(n, "wrong", f"the weights are read as {stored}; under layout {names} the output is right: {how}")
 
     def _earlier_wrong(self, stage: str) -> bool:
         order = ["q", "k", "v", "scores", "weights", "z", "c", "y"]
