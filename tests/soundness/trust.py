@@ -108,9 +108,10 @@ def attempts() -> str:
     return (
         "`make soundness` tries to make the engines contradict each other: on "
         f"{number['mutants']} false neighbours of the theorems, {number['rewrites']} random expressions and correct "
-        f"rewrites of them, {number['forged']} forged certificates and {number['hostile']} hostile files; it changes "
-        f"the prover itself in {number['edits']} places, of which tests have to notice nine in ten.  CI tries some of "
-        f"each, and forged proofs of {len(ATTACKS)} false or senseless statements."
+        f"rewrites of them, every field of every certificate changed, {number['forged']} certificates forged at random "
+        f"and {number['hostile']} hostile files; it changes the prover itself in {number['edits']} places, of which "
+        f"tests have to notice nine in ten.  CI tries some of each, and forged proofs of {len(ATTACKS)} false or "
+        "senseless statements."
     )
 
 
