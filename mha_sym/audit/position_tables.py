@@ -7,18 +7,18 @@ they are, as it is proved, and `with_bias`, the specification with an arbitrary 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mha_sym.attention.forms import Stages
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proof_import import Import
 from mha_sym.axes import Axis, axis
 from mha_sym.expr import Contract, Expr, Input, Named, Repeat, Table
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.lookups import BIAS, Lookup, at, looked_up
+from mha_sym.importers.resize import rebuilt
 from mha_sym.importers.sizes import same
 
 
@@ -72,12 +72,17 @@ def with_bias(found: Import, table: bool = False, name: str = BIAS) -> Import:
     inner = Input(lookups[0].name, tuple(one for one in axes if not one.name.startswith("unit")), "mask")
     bias = _from_table(inner, lookups[0], found) if table else inner
     given = Repeat(bias, axes) if axes != bias.axes else bias
-    stages = _Adding(bias).take(statement.stages)
+    stages = rebuilt(statement.stages, lambda one: _plus(one, bias))
     notes = found.graph.notes.plus(assumed=(lookups[0].words(),))
     return replace(
         found, graph=replace(found.graph, notes=notes),
         statement=replace(statement, stages=stages, inputs={**statement.inputs, inner.name: given}),
     )  # fmt: skip
+
+
+def _plus(expr: Any, bias: Expr) -> Expr | None:
+    """The scores with a bias; nothing for other parts of the specification."""
+    return replace(expr, arg=expr.arg + bias) if isinstance(expr, Named) and expr.name == "S" else None
 
 
 def _from_table(bias: Input, lookup: Lookup, found: Import) -> Expr:
@@ -96,40 +101,11 @@ def _axes(lookup: Lookup, found: Import) -> tuple[Axis, ...]:
     rest = [n for n, size in enumerate(lookup.shape) if n not in lookup.counting and size != 1]
     named = dict(zip((*lookup.counting, *rest), (d.t, d.s, d.h), strict=False))
     axes = tuple(named.get(n, axis(f"unit{n}", 1)) for n in range(len(lookup.shape)))
-    fits = len(lookup.counting) == 2 and len(rest) <= 1 and not any(a.name == "g" for a in _all_axes(found))
+    grouped = any(one.name == "g" for one in found.statement.stages.scores.axes)
+    fits = len(lookup.counting) == 2 and len(rest) <= 1 and not grouped
     if not fits or not all(same(a.size, s) for a, s in zip(axes, lookup.shape, strict=True)):
         raise ImportProblem(
             f"{lookup.name} is no bias of scores", where=str(lookup.place), got=f"shape {lookup.shape}",
             expected=f"an entry for every query, key and head: {d.t.size}, {d.s.size}, and {d.h.size} before or behind",
         )  # fmt: skip
     return axes
-
-
-def _all_axes(found: Import) -> tuple[Axis, ...]:
-    return found.statement.stages.scores.axes
-
-
-class _Adding:
-    """Stages with a bias added to the scores."""
-
-    def __init__(self, bias: Expr) -> None:
-        self.bias = bias
-        self.done: dict[int, tuple[Any, Any]] = {}
-
-    def take(self, value: Any) -> Any:
-        """A value with the scores inside it replaced; a part that occurs twice is one object again."""
-        if isinstance(value, tuple):
-            return tuple(map(self.take, value))
-        if not isinstance(value, Expr | Stages) or not is_dataclass(value):
-            return value
-        if isinstance(value, Named) and value.name == "S":
-            return self._once(value, lambda: replace(value, arg=value.arg + self.bias))
-        return self._once(value, lambda: self._rebuilt(value))
-
-    def _rebuilt(self, value: Any) -> Any:
-        return type(value)(**{one.name: self.take(getattr(value, one.name)) for one in fields(value) if one.init})
-
-    def _once(self, value: Any, made: Callable[[], Any]) -> Any:
-        if id(value) not in self.done:
-            self.done[id(value)] = (value, made())  # the old one is kept so that its id stays its own
-        return self.done[id(value)][1]

@@ -12,10 +12,12 @@ from dataclasses import replace
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proof_statement import Statement
 from mha_sym.axes import Axis
-from mha_sym.expr import Expr, Select, Split
+from mha_sym.expr import Expr, Repeat, Select, Split, inputs
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.lift import Lift
 from mha_sym.importers.lifted import Leaves, Lifted, fit, in_order
+from mha_sym.importers.resize import filled
+from mha_sym.importers.scalars import ZERO
 from mha_sym.importers.sizes import same, total
 from mha_sym.proof.prover import Prover
 from mha_sym.proof.theorem import Claim, Outcome, Theorem, Verdict
@@ -36,12 +38,26 @@ def _decided(theorem: Theorem, opaque: Sequence[str]) -> list[Outcome]:
     for claim in theorem.claims:
         outcome = prover.claim(claim)
         if outcome.verdict is Verdict.REFUTED and opaque:
+            outcome = _at_zero(theorem, claim, opaque) or outcome
+        if outcome.verdict is Verdict.REFUTED and opaque and outcome.claim is claim:
             why = f"the code uses {known} in a way in which it does not cancel"
             if known in opaque:
                 why = f"it is refuted where {known} may be any array, and not every array is looked up in a table"
             outcome = replace(outcome, verdict=Verdict.UNDECIDED, counterexample=None, detail=why)
         done.append(outcome)
     return done
+
+
+def _at_zero(theorem: Theorem, claim: Claim, opaque: Sequence[str]) -> Outcome | None:
+    """The refutation with zeros for numbers of which nothing is known, where it is proved that they do not matter."""
+    known = [one for one in (*inputs(claim.left), *inputs(claim.right)) if one.name in opaque]
+    zeros = {one.name: Repeat(ZERO, one.over) if one.over else ZERO for one in known}
+    plain = replace(claim, left=filled(claim.left, zeros), right=filled(claim.right, zeros))
+    moved = [Claim("moved", *pair) for pair in ((claim.left, plain.left), (claim.right, plain.right))]
+    if not all(Prover(theorem, recheck=False).claim(one).verdict is Verdict.PROVED for one in moved):
+        return None
+    outcome = Prover(theorem, recheck=False).claim(plain)
+    return outcome if outcome.verdict is Verdict.REFUTED else None
 
 
 def against_each_other(

@@ -21,6 +21,9 @@ from mha_sym.importers.sizes import quotient
 #: constants with more entries are not computed with
 _LARGE = 1 << 22
 
+#: below this a number is there to keep a sum from being 0
+_TINY = sympy.Rational(1, 10**20)
+
 _SHIFT = "a softmax with the row's maximum subtracted is the softmax: the shift cancels (softmax_add_row_constant)"
 
 
@@ -92,7 +95,10 @@ class _Folder:
                 return next((a for a in args if not _is_minus_infinity(self.builder.nodes[a])), args[0])
             case g.Slice(axis, start, length) if self.without_inputs(args[0]):
                 return self.sliced(args[0], axis, start, length)
+            case g.Map("where"):
+                return args[1] if self.of_empty_rows(*args) else self.plain(node, args)
             case g.Map("div"):
+                args = (args[0], self.without_floor(*args))
                 found = self.softmax(*args)
                 return found if found is not None else self.plain(node, args)
         return self.plain(node, args)
@@ -183,6 +189,55 @@ class _Folder:
             inner = scores.args[0]
         return self.plain(replace(power, op=g.Softmax(axis)), (inner,))
 
+    def sum_of_powers(self, ref: int) -> tuple[int, g.Reduce] | None:
+        """The exponentials that a value, axes of size 1 aside, is the sum of, and how they are summed."""
+        node = self.builder.nodes[self.stripped(ref)]
+        if not isinstance(node.op, g.Reduce) or node.op.op != "sum":
+            return None
+        return (node.args[0], node.op) if self.builder.nodes[node.args[0]].op == g.Map("exp") else None
+
+    def of_empty_rows(self, chosen: int, weights: int, otherwise: int) -> bool:
+        """Whether weights are replaced by zeros where they are zeros: where the exponentials that they are sum to 0."""
+        nodes = self.builder.nodes
+        asked, zero = nodes[self.copied_from(chosen)], nodes[self.stripped(otherwise)].op
+        if asked.op not in (g.Map("gt"), g.Map("ne")) or not _is_zero(zero):
+            return False
+        total, bound = asked.args
+        found, made, source = self.sum_of_powers(total), nodes[weights], self.stripped(total)
+        if found is None or not _is_zero(nodes[self.stripped(bound)].op):
+            return False
+        whole = nodes[found[0]].shape
+        kept = tuple(sympy.Integer(1) if n in found[1].axes else s for n, s in enumerate(whole))
+        if asked.shape not in ((), kept) or not self.spread(total, source, found[1].axes, found[0]):
+            return False
+        if made.op == g.Map("div"):
+            below = made.args[1]
+            same = self.stripped(below) == source and self.spread(below, source, found[1].axes, found[0])
+            return made.args[0] == found[0] and same
+        inner = nodes[found[0]].args[0]
+        shifted = nodes[inner].args[0] if nodes[inner].op == g.Map("sub") else inner
+        return isinstance(made.op, g.Softmax) and found[1].axes == (made.op.axis,) and made.args[0] in (inner, shifted)
+
+    def without_floor(self, top: int, bottom: int) -> int:
+        """The sum of exponentials in place of its maximum with a tiny number, by which they are divided."""
+        node = self.builder.nodes[self.copied_from(bottom)]
+        if node.op != g.Map("max"):
+            return bottom
+        for one, other in (node.args, node.args[::-1]):
+            found, floor = self.sum_of_powers(one), self.builder.nodes[self.stripped(other)].op
+            if found is not None and found[0] == top and isinstance(floor, g.SizeValue) and 0 < floor.value < _TINY:
+                self.builder.note(assumed=(
+                    f"a sum of exponentials is at least {float(floor.value):.6g}, or 0, at {self.builder.place}",
+                ))  # fmt: skip
+                return self.builder.broadcast(one, self.builder.nodes[bottom].shape)
+        return bottom
+
+    def copied_from(self, ref: int) -> int:
+        """What a value is copied from, its axes in place."""
+        while isinstance(self.builder.nodes[ref].op, g.Broadcast):
+            ref = self.builder.nodes[ref].args[0]
+        return ref
+
     def stripped(self, ref: int) -> int:
         """What a value is copied from, axes of size 1 aside."""
         node = self.builder.nodes[ref]
@@ -251,6 +306,10 @@ class _Folder:
         apart = b.reshape(ref, [*shape[:-2], 1, *shape[-2:]])
         wide = b.broadcast(apart, [*shape[:-2], copies, *shape[-2:]])
         return b.reshape(wide, [*shape[:-3], heads, *shape[-2:]])
+
+
+def _is_zero(op: g.Op) -> bool:
+    return (isinstance(op, g.SizeValue) and op.value == 0) or (isinstance(op, g.Constant) and not op.value.any())
 
 
 def _is_minus_infinity(node: g.Node) -> bool:

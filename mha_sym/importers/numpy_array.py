@@ -230,7 +230,7 @@ def _starts(one: Any, other: Any) -> bool:
 def apply_ufunc(session: Session, ufunc: Any, method: str, inputs: Any, options: dict[str, Any]) -> Any:
     """A ufunc of NumPy on arrays and sizes."""
     builder, name = session.here(), ufunc.__name__
-    target = options.pop("out", (None,))[0]
+    target, chosen = options.pop("out", (None,))[0], options.pop("where", True)
     options.pop("dtype", None)
     if method == "reduce" and name in ("add", "maximum"):
         from mha_sym.importers.numpy_functions import reduced
@@ -253,6 +253,10 @@ def apply_ufunc(session: Session, ufunc: Any, method: str, inputs: Any, options:
         made = builder.map(UFUNCS[name], *refs)
     else:
         builder.refuse(f"numpy.{name} is not in the vocabulary", expected=", ".join(sorted(UFUNCS)))
+    if chosen is not True:
+        if not isinstance(target, Traced):
+            builder.refuse(f"numpy.{name} with where is followed with out", hint="say out=np.zeros_like(x)")
+        made = builder.map("where", as_ref(session, chosen), made, target.ref)
     if isinstance(target, Traced):
         target.write(made)
         return target

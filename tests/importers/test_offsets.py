@@ -11,6 +11,7 @@ import torch
 
 from mha_sym.audit import Implementation
 from mha_sym.audit.code_proof import CodeProof
+from mha_sym.audit.proof_report import assumptions
 from mha_sym.audit.prove_code import prove_code
 from mha_sym.proof.theorem import Verdict
 
@@ -180,3 +181,47 @@ def test_what_depends_on_values_is_refused_with_its_line(name: str) -> None:
     found = prove_code(Implementation(call=self_attention(fix), causal=True, heads=2))
     assert found.verdict is Verdict.UNDECIDED and found.problem is not None
     assert words in found.problem.what and __file__ in found.problem.where
+
+
+# ---------------------------------------------------------------- rows without keys
+
+
+def weights_of(divided: Callable[[Any, Any], Any], axis: int = -1) -> Callable[..., Any]:
+    """Causal attention whose exponentials are ``divided`` by their sum in a way of its own."""
+
+    def attention(x, w_q, w_k, w_v, w_o, heads):
+        q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+        scores = np.where(np.tri(x.shape[1], dtype=bool), q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), -np.inf)
+        e = np.exp(scores - scores[np.isfinite(scores)].max())
+        return (divided(e, e.sum(axis, keepdims=True)) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+    return attention
+
+
+def or_zero(e: Any, total: Any) -> Any:
+    return np.divide(e, total, out=np.zeros_like(e), where=total > 0)
+
+
+def or_tiny(e: Any, total: Any) -> Any:
+    return e / np.maximum(total, 1e-300)
+
+
+def or_zero_elsewhere(e: Any, total: Any) -> Any:
+    """Zeros where the sum of another row is zero: the transpose of what is asked."""
+    return np.where((total > 0).swapaxes(-1, -2), e / total, 0.0)
+
+
+@pytest.mark.parametrize("divided", [or_zero, or_tiny])
+def test_zeros_for_rows_without_keys_are_what_the_division_gives(divided: Callable[[Any, Any], Any]) -> None:
+    found = prove_code(Implementation(call=weights_of(divided), causal=True))
+    assert found.verdict is Verdict.PROVED, found.problem
+    said = [one for one in assumptions(found) if "1e-300" in one]
+    assert bool(said) == (divided is or_tiny)
+    wrong = prove_code(Implementation(call=weights_of(divided, axis=-2), causal=True))
+    assert wrong.verdict is Verdict.REFUTED  # the largest of all scores cancels there, too
+
+
+def test_zeros_for_other_rows_are_not_read_as_that() -> None:
+    found = prove_code(Implementation(call=weights_of(or_zero_elsewhere), causal=True))
+    assert found.verdict is Verdict.UNDECIDED and found.problem is not None
+    assert "gt of these is not in the language" in found.problem.what

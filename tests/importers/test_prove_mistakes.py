@@ -11,15 +11,13 @@ from tests.audit.implementations import implementation
 
 NAMED = [one.name for one in faults() if not one.random and "groups" not in one.needs]
 
-#: code that picks entries by their values, or asks whether some are infinite: outside of the vocabulary
+#: code that asks whether some entries of a mask are infinite: outside of the vocabulary
 NOT_FOLLOWED = {
-    "causal_hides_diagonal_but_first", "mask_scaled_too", "masks_transposed", "masks_ignored", "additive_mask_ignored",
-    "additive_mask_transposed", "additive_mask_subtracted", "additive_mask_multiplied", "mask_added_after_softmax",
-    "softmax_over_queries", "softmax_over_heads", "softmax_over_batch", "softmax_over_heads_and_keys",
-    "causal_hides_diagonal_rows_zero", "mask_inverted_rows_zero",
-    "softmax_over_queries_and_keys", "softmax_over_all", "softmax_over_everything",
-    "softmax_over_batch_and_queries", "softmax_over_batch_and_heads",
+    "mask_scaled_too", "masks_transposed", "masks_ignored", "additive_mask_ignored", "additive_mask_transposed",
+    "additive_mask_subtracted", "additive_mask_multiplied", "mask_added_after_softmax",
 }  # fmt: skip
+#: code that is read, and has rows without keys where the specification has some: no value there to compare
+EMPTY_ROWS = {"causal_hides_diagonal_rows_zero"}
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -27,5 +25,7 @@ def test_a_mistake_is_refuted_and_never_proved(name: str) -> None:
     found = prove_code(implementation(name))
     if name in NOT_FOLLOWED:
         assert found.verdict is Verdict.UNDECIDED and found.problem is not None
+    elif name in EMPTY_ROWS:
+        assert found.verdict is Verdict.UNDECIDED and found.problem is None
     else:
         assert found.verdict is Verdict.REFUTED, found.problem
