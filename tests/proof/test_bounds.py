@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mha_sym.axes import axis
-from mha_sym.expr import Expr, Input, Map
+import pytest
+
+from mha_sym.axes import Axis, Permutation, axis, size_symbol
+from mha_sym.expr import Expr, Input, Map, Permute, Scalar, Select, Transpose
 from mha_sym.proof.field import confirm
+from mha_sym.proof.field_facts import Facts
 from mha_sym.proof.theorem import Claim
 
 T = axis("t", 3)
@@ -32,3 +35,32 @@ def test_more_factors_are_of_a_higher_degree() -> None:
     few, many = (bound("mul", lambda x: x, count) for count in (2, 16))
     assert many > 100 * few
     assert bound("mul", lambda x: Map("mul", (x, x))) > 2 * many
+
+
+def test_no_bound_is_below_what_a_polynomial_may_do() -> None:
+    """One of degree n vanishes at n of p numbers: by two primes below 2^31, in two trials."""
+    for count in (1, 2, 16):
+        assert bound("mul", lambda x: x, count) >= (count / 2**31) ** 4
+    assert 0 < bound("add", lambda x: x, 1) < 1e-25
+
+
+def test_sizes_are_large_enough_to_tell_axes_apart() -> None:
+    """Two or more; three where something is permuted, for of two every permutation is its own inverse."""
+    t, h, s = axis("t", "T"), axis("h"), axis("s", "S")
+    given = Input("x", (t, h, s))
+    permuted = Permute(given, Permutation("pi", h))
+    facts = Facts.of((Claim("one", Select(permuted, s, 4), Select(given, s, 4) * size_symbol("n")),), ())
+    assert facts.least == {"T": 2, "h": 3, "S": 5, "n": 2}
+    for seed in range(40):
+        found = confirm(Claim("same", permuted, Transpose(Transpose(permuted, (s, h, t)), (t, h, s))), seed=seed)
+        for sizes in found.sizes:
+            assert min(sizes.values()) >= 2 and sizes["h"] >= 3
+            assert len(set(sizes.values())) == 3
+
+
+def test_what_is_out_of_reach_is_no_answer() -> None:
+    half = Input("x", (Axis("t", size_symbol("T") / 3),))
+    assert any(confirm(Claim("half", half, half), seed=seed).agrees is None for seed in range(5))
+    assert confirm(Claim("no", Scalar(2) * GIVEN[0], GIVEN[0])).detail.startswith("the sides differ at t=")
+    with pytest.raises(Exception, match="one name stands for two inputs"):
+        Facts.of((Claim("two", Input("x", ()), Map("neg", (Input("x", (), boolean=True),))),), ())
