@@ -208,10 +208,10 @@ def graph_arguments(impl: Implementation, graph: g.Graph, setting: Setting) -> d
     return {name: np.asarray(arrays[name]) for name in graph.inputs()}
 
 
-def _room(graph: g.Graph) -> float:
-    """How far apart the numbers may be, relatively."""
+def _room(graph: g.Graph, dtype: str) -> float:
+    """How far apart the numbers may be, relatively, of code that computes in this precision."""
     rounded = (room for cast in graph.notes.casts for kind, room in _ROUNDED.items() if f"{kind} at " in cast)
-    return max(rounded, default=_CLOSE)
+    return max(rounded, default=_ROUNDED.get(dtype, _CLOSE))
 
 
 def _compare(impl: Implementation, graph: g.Graph, setting: Setting, shown: Mapping[str, Any]) -> None:
@@ -220,7 +220,7 @@ def _compare(impl: Implementation, graph: g.Graph, setting: Setting, shown: Mapp
         expected = shown[word]
         finite = np.isfinite(expected)
         gap = np.abs(np.where(finite, value, 0.0) - np.where(finite, expected, 0.0))
-        room = _room(graph) * (1 + np.abs(expected[finite]).max(initial=0.0))
+        room = _room(graph, impl.dtype) * (1 + np.abs(expected[finite]).max(initial=0.0))
         if not (np.isfinite(value) == finite).all() or gap.max(initial=0.0) > room:
             raise TargetProblem(
                 f"the import of {impl.title} does not give what the code gives: {word} differs by {gap.max():.2g}",

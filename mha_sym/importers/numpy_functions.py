@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from mha_sym.importers.einsum_labels import labels_of
 from mha_sym.importers.numpy_array import Traced, as_ref
 from mha_sym.importers.session import Dim, Session, exact
 
@@ -75,27 +76,8 @@ def _einsum(session: Session, pattern: str, *arrays: Any, optimize: Any = False,
     builder = session.here()
     if out is not None:
         builder.refuse("numpy.einsum is followed without out")
-    left, arrow, right = pattern.replace(" ", "").partition("->")
-    rows = left.split(",")
-    ranks = [array_of(session, a).ndim for a in arrays]
-    if len(rows) != len(ranks):
-        builder.refuse(f"the pattern has {len(rows)} operands, {len(ranks)} were given")
-    wide = max((rank - len(row) + 3 for rank, row in zip(ranks, rows, strict=True) if "..." in row), default=0)
-    labels = [_labels(row, rank, wide) for row, rank in zip(rows, ranks, strict=True)]
-    if not arrow:
-        once = [c for c in sorted(set(left) - set(",.")) if left.count(c) == 1]
-        right = "..." * ("..." in left) + "".join(once)
-    out_labels = _labels(right, len(right) - 3 + wide if "..." in right else len(right), wide)
-    return Traced(session, builder.contract(labels, out_labels, [as_ref(session, a) for a in arrays]))
-
-
-def _labels(row: str, rank: int, wide: int) -> list[Any]:
-    """``'...td'`` for an array of ``rank`` axes, where an ellipsis has at most ``wide``."""
-    if "..." not in row:
-        return list(row)
-    before, after = row.split("...")
-    count = rank - len(before) - len(after)
-    return [*before, *(("...", n) for n in range(wide - count, wide)), *after]
+    labels = labels_of(builder, pattern, [array_of(session, a).ndim for a in arrays])
+    return Traced(session, builder.contract(labels.rows, labels.out, [as_ref(session, a) for a in arrays]))
 
 
 def _tensordot(session: Session, a: Any, b: Any, axes: Any = 2) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import sympy
 
 from mha_sym.importers import onnx_sizes as exact
+from mha_sym.importers.einsum_labels import labels_of
 from mha_sym.importers.graph import Ref
 from mha_sym.importers.onnx_ops import Lowering, Value, operator
 from mha_sym.importers.sizes import total
@@ -43,26 +44,8 @@ def _times(lo: Lowering, ref: Ref, factor: float) -> Ref:
 
 @operator("Einsum", words="contraction")
 def _einsum(lo: Lowering, attributes: Attributes, *args: Value) -> Ref:
-    text = attributes["equation"].replace(" ", "")
-    left, arrow, right = text.partition("->")
-    rows = left.split(",")
-    if len(rows) != len(args):
-        lo.g.refuse(f"the equation {text!r} has not as many operands as the node")
-    ranks = [len(lo.shape(one)) for one in args]
-    many = max(rank - len(row.replace("...", "")) for rank, row in zip(ranks, rows, strict=True))
-    labels = [_labels(row, rank) for row, rank in zip(rows, ranks, strict=True)]
-    if not arrow:
-        letters = left.replace(",", "").replace(".", "")
-        right = "..." * ("..." in left) + "".join(c for c in sorted(letters) if letters.count(c) == 1)
-    rank = len(right.replace("...", "")) + (many if "..." in right else 0)
-    return lo.g.contract(labels, _labels(right, rank), [lo.ref(one) for one in args])
-
-
-def _labels(row: str, rank: int) -> list[Any]:
-    """One label for each axis; those of an ellipsis are counted from its end."""
-    before, dots, after = row.partition("...")
-    hidden = rank - len(before) - len(after) if dots else 0
-    return [*before, *(("...", n) for n in range(-hidden, 0)), *after]
+    labels = labels_of(lo.g, attributes["equation"], [len(lo.shape(one)) for one in args])
+    return lo.g.contract(labels.rows, labels.out, [lo.ref(one) for one in args])
 
 
 def _axes(lo: Lowering, attributes: Attributes, x: Value, axes: Value | None) -> list[int]:

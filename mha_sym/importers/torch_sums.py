@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from mha_sym.importers.einsum_labels import Label, labels_of
 from mha_sym.importers.torch_cells import Cell, Size
 from mha_sym.importers.torch_ops import Lowering, operation
 
@@ -136,35 +137,14 @@ def _addmm(lo: Lowering, self: Cell, mat1: Cell, mat2: Cell, beta: Any = 1, alph
 
 @operation("einsum", words="contract")
 def _einsum(lo: Lowering, equation: str, tensors: Sequence[Cell], path: Any = None) -> Cell:
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
     refs = [lo.ref(one) for one in tensors]
-    rows, labels = [], set()
-    for n, term in enumerate(terms):
-        row = _letters(term, len(lo.g.shape(refs[n])))
-        labels |= set(row)
-        rows.append(row)
-    dots = sorted((one for one in labels if len(one) > 1), reverse=True)
-    if arrow:
-        out = [*_letters(right.replace("...", ""), len(right.replace("...", "")))]
-        at = right.find("...")
-        out = out if at < 0 else [*out[:at], *dots, *out[at:]]
-    else:
-        once = [one for one in sorted(labels) if len(one) == 1 and left.count(one) == 1]
-        out = [*dots, *once]
-    return Cell(_contracted(lo, rows, out, refs))
+    labels = labels_of(lo.g, equation, [len(lo.g.shape(ref)) for ref in refs])
+    return Cell(_contracted(lo, labels.rows, labels.out, refs))
 
 
-def _letters(term: str, rank: int) -> list[str]:
-    """The labels of one operand; the axes under an ellipsis are counted from the last."""
-    head, dots, tail = term.partition("...")
-    hidden = rank - len(head) - len(tail) if dots else 0
-    return [*head, *(f"axis{n:03}" for n in range(hidden, 0, -1)), *tail]
-
-
-def _contracted(lo: Lowering, rows: list[list[str]], out: list[str], refs: list[int]) -> int:
+def _contracted(lo: Lowering, rows: Sequence[Sequence[Label]], out: Sequence[Label], refs: Sequence[int]) -> int:
     """A contraction in which an axis of size 1 may stand for a longer one, as in einsum."""
-    longest: dict[str, sympy.Expr] = {}
+    longest: dict[Label, sympy.Expr] = {}
     for row, ref in zip(rows, refs, strict=True):
         for label, size in zip(row, lo.g.shape(ref), strict=False):
             if longest.get(label, sympy.Integer(1)) == 1:

@@ -11,7 +11,9 @@ import sympy
 
 from mha_sym.axes import size_symbol
 from mha_sym.importers.builder import Builder
+from mha_sym.importers.einsum_labels import labels_of
 from mha_sym.importers.graph import ImportProblem, Place
+from mha_sym.importers.run import run
 from mha_sym.importers.sizes import nonnegative, quotient, same
 
 B, T, H, K = (size_symbol(name) for name in ("B", "T", "h", "d_k"))
@@ -46,6 +48,8 @@ REFUSED: dict[str, Callable[[Builder, int, int], Any]] = {
         grouped=True,
     ),
     "two inputs are called": lambda b, x, w: b.input("x", (B,)),
+    "has 1 operands, 2 were given": lambda b, x, w: labels_of(b, "...c", (3, 2)),
+    "the operand has 3": lambda b, x, w: labels_of(b, "bc,cn->bn", (3, 2)),
 }  # fmt: skip
 
 
@@ -54,6 +58,25 @@ def test_what_does_not_fit_is_refused_with_the_line(words: str) -> None:
     with pytest.raises(ImportProblem, match=words) as caught:
         REFUSED[words](*builder())
     assert caught.value.where == "mine.py:12, q.reshape(b, t, h, k)"
+
+
+@pytest.mark.parametrize("equation", [
+    "...tk,...sk->...ts", "ab,bc", "...ab,bc", "ba", "a...,...->a...", " bhtd, bhsd -> bhts", "...,...", "Ba,ac",
+])  # fmt: skip
+def test_an_equation_means_what_it_means_to_numpy(equation: str) -> None:
+    rng = np.random.default_rng(0)
+    named = {letter: 2 + n for n, letter in enumerate("tksabchdBn")}
+    texts = equation.replace(" ", "").split("->")[0].split(",")
+    hidden = [(4, 3)[n % 2 :] for n in range(len(texts))]  # axes under an ellipsis meet from the last
+    arrays = []
+    for text, more in zip(texts, hidden, strict=True):
+        head, dots, tail = text.partition("...")
+        arrays.append(rng.normal(size=[*map(named.get, head), *(more if dots else ()), *map(named.get, tail)]))
+    b = Builder()
+    refs = [b.input(f"x{n}", one.shape) for n, one in enumerate(arrays)]
+    labels = labels_of(b, equation, [one.ndim for one in arrays])
+    made = run(b.graph(y=b.contract(labels.rows, labels.out, refs)), {f"x{n}": a for n, a in enumerate(arrays)}, {})
+    np.testing.assert_allclose(made["y"], np.einsum(equation, *arrays), rtol=1e-12)
 
 
 def test_what_depends_on_the_sizes_is_a_condition() -> None:
