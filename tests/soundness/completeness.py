@@ -8,6 +8,7 @@ and fails below 99 in a hundred, or if a rewrite is denied by the second engine.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import sys
@@ -69,14 +70,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     found: Counter[str] = Counter()
-    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool, contextlib.suppress(KeyboardInterrupt):
         for one in pool.imap_unordered(tried, range(given.first, given.first + given.most), chunksize=20):
             found[one.verdict] += 1
             if one.verdict != "proved":
                 print(f"{one.verdict}: seed {one.seed}, {', '.join(one.rewrites)}", flush=True)
     said = ", ".join(f"{n} {what}" for what, n in found.most_common())
-    print(f"{given.most} random expressions of up to {NODES} nodes against rewrites of them: {said}")
-    return int(found["proved"] < ENOUGH * given.most or bool(found["contradiction"] + found["wrong rewrite"]))
+    print(f"{found.total()} random expressions of up to {NODES} nodes against rewrites of them: {said}")
+    return int(found["proved"] < ENOUGH * found.total() or bool(found["contradiction"] + found["wrong rewrite"]))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ file said before, or if what is accepted is false at sizes of 2 and 3.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -77,12 +78,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     found: Counter[str] = Counter()
-    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool, contextlib.suppress(KeyboardInterrupt):
         for name, path, verdict in pool.imap_unordered(tried, islice(every(), given.most), chunksize=100):
             found[verdict] += 1
             if verdict in FAULTS:
                 print(f"{verdict}: {name}, {path}", flush=True)
-    said = ", ".join(f"{n} {what}" for what, n in found.most_common())
+    said = ", ".join(f"{n} {what}" for what, n in found.most_common())  # of what was tried until Ctrl-C
     print(f"{found.total()} fields of certificates changed: {said}")
     return int(any(found[one] for one in FAULTS))
 

@@ -8,6 +8,7 @@ with plain loops at sizes of 2 and 3 (`tests.proof.engine`).  It fails if one is
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -151,13 +152,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     found: Counter[str] = Counter()
-    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool, contextlib.suppress(KeyboardInterrupt):
         for seed, verdict in pool.imap_unordered(tried, range(given.first, given.first + given.most), chunksize=50):
             found[verdict] += 1
             if verdict in ("accepted and false", "slow"):
                 Path(f"forged-{seed}.json").write_bytes(forged(Random(seed)))
                 print(f"{verdict}: seed {seed}, written to forged-{seed}.json", flush=True)
-    print(f"{given.most} forged certificates: {', '.join(f'{n} {what}' for what, n in found.most_common())}")
+    print(f"{found.total()} forged certificates: {', '.join(f'{n} {what}' for what, n in found.most_common())}")
     return int(bool(found["accepted and false"] + found["slow"]))
 
 

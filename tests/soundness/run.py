@@ -2,15 +2,14 @@
 
 ``python -m tests.soundness.run [PART]...`` runs the parts that are named, or all, one after the other and each in a
 process of its own.  A part that fails does not keep the others from running.  Each ends with a line
-``COUNT WHAT: OUTCOME``, of which the table is made; it says which part failed, and then the exit code is 1.  Ctrl-C
-ends the part that runs and those that wait, and the table shows the others.  With ``--one-in 100`` each tries a
-hundredth of what it would.
+``COUNT WHAT: OUTCOME``, of which the table is made; it says which part failed, and then the exit code is 1.  After
+Ctrl-C the part that runs says what it has tried, and no other begins.  With ``--one-in 100`` each tries a hundredth of
+what it would.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import resource
 import subprocess
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+#: the code of a part that Ctrl-C ended
+STOPPED = 130
 _SUMMARY = re.compile(r"([0-9]+) (\S[^:]*): (.+)")
 
 
@@ -60,12 +61,25 @@ def run(name: str, part: Part, one_in: int = 1) -> Row:
     print(f"{name}: python -m {' '.join(command)}", flush=True)
     before, summary = _seconds(), None
     line = [sys.executable, "-u", "-m", *command]
+    stopped = False
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        for text in process.stdout or ():
+        while text := _next_line(process):
+            if isinstance(text, KeyboardInterrupt):
+                stopped = True  # so was the part, which has something left to say
+                continue
             print(f"  {text}", end="", flush=True)
             summary = _SUMMARY.fullmatch(text.rstrip("\n")) or summary
     count, what, outcome = summary.groups() if summary else ("-", name, f"ended with {process.returncode}")
-    return Row(name, what, count, outcome, _seconds() - before, process.returncode)
+    return Row(name, what, count, outcome, _seconds() - before, STOPPED if stopped else process.returncode)
+
+
+def _next_line(process: subprocess.Popen[str]) -> str | KeyboardInterrupt:
+    """What a part says next, nothing at its end; Ctrl-C as a value."""
+    assert process.stdout is not None
+    try:
+        return process.stdout.readline()
+    except KeyboardInterrupt as stop:
+        return stop
 
 
 def _seconds() -> float:
@@ -78,7 +92,8 @@ def table(rows: Sequence[Row]) -> str:
     """One line a part."""
     cells = [("", "tried", "what", "outcome", "seconds")]
     for one in rows:
-        cells.append(("FAILED" if one.code else "ok", one.count, one.what, one.outcome, f"{one.seconds:.0f}"))
+        word = {0: "ok", STOPPED: "stopped"}.get(one.code, "FAILED")
+        cells.append((word, one.count, one.what, one.outcome, f"{one.seconds:.0f}"))
     widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
     right = {1, 4}
     return "\n".join(
@@ -96,8 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := [one for one in chosen if one not in PARTS]:
         parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
     rows: list[Row] = []
-    with contextlib.suppress(KeyboardInterrupt):
-        for name in chosen:
+    for name in chosen:
+        if not rows or rows[-1].code != STOPPED:
             rows.append(run(name, PARTS[name], given.one_in))
     print(f"\n{table(rows)}")
     failed = [one.name for one in rows if one.code] + chosen[len(rows) :]

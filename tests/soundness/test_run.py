@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +56,36 @@ def test_a_part_of_it_can_be_tried(
     for one_in, tried in ((1, 1234), (100, 12), (5000, 1)):
         assert main(["--one-in", str(one_in)]) == 0
         assert f"ok  {tried:>5}" in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_a_part_after_its_summary_and_those_that_wait(tmp_path: Path) -> None:
+    """Sent to all, as a terminal does; what was tried so far is told."""
+    (tmp_path / "long.py").write_text("""
+import contextlib, time
+from pathlib import Path
+with contextlib.suppress(KeyboardInterrupt):
+    Path("waiting").touch()
+    time.sleep(60)
+print("7 things: fine so far")
+""")
+    code = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(ROOT)!r})
+from tests.soundness import run
+run.ROOT, run.PARTS = Path({str(tmp_path)!r}), {{n: run.Part("long", "--most", 1) for n in ("one", "two")}}
+raise SystemExit(run.main([]))
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               start_new_session=True)  # fmt: skip
+    end = time.monotonic() + 60
+    while not (tmp_path / "waiting").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "7 things: fine so far" in out and "stopped      7  things  fine so far" in out
+    assert out.endswith("0 of 2 parts found nothing wrong; not so: one, two\n")
 
 
 def test_no_such_part(capsys: pytest.CaptureFixture[str]) -> None:
