@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mha_sym.axes import Axis, Permutation, axis, size_symbol
-from mha_sym.expr import Expr, Input, Map, Permute, Scalar, Select, Transpose
+from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Scalar, Select, Softmax, Transpose
 from mha_sym.proof.field import confirm
 from mha_sym.proof.field_facts import Facts
 from mha_sym.proof.theorem import Claim
@@ -64,3 +64,25 @@ def test_what_is_out_of_reach_is_no_answer() -> None:
     assert confirm(Claim("no", Scalar(2) * GIVEN[0], GIVEN[0])).detail.startswith("the sides differ at t=")
     with pytest.raises(Exception, match="one name stands for two inputs"):
         Facts.of((Claim("two", Input("x", ()), Map("neg", (Input("x", (), boolean=True),))),), ())
+
+
+def test_the_inverse_of_nothing_is_nothing() -> None:
+    """As in proofs; of numbers, of sums of exponentials, in a row that keeps nothing."""
+    x, y = GIVEN[:2]
+    t, s = axis("t", "T"), axis("s", "T")
+    power = Map("exp", (x,))
+    rows = Reduce("sum", Softmax(Input("e", (t, s)), (s,), Compare("lt", s, t)), (s,))
+    for nothing in (
+        Map("inv", (x - x,)), Map("mul", (Map("inv", (power - power,)), y)), Select(rows, t, 0),
+        Map("inv", (Map("neg", (x - x,)),)),
+    ):  # fmt: skip
+        assert confirm(Claim("nothing", nothing, nothing * 0)).agrees
+        assert confirm(Claim("one", nothing, nothing * 0 + 1)).agrees is False
+
+
+def test_a_position_that_is_not_there_is_no_answer() -> None:
+    t = axis("t", "T")
+    third = Select(Input("x", (t,)), t, 2)
+    assert confirm(Claim("third", third, third)).agrees
+    assert confirm(Claim("third", third, third), fixed={"T": 3}).agrees
+    assert confirm(Claim("third", third, third), fixed={"T": 2}).agrees is None
