@@ -75,8 +75,8 @@ def drawn(name: str, wanted: int) -> list[tuple[int, str, str]]:
 class Copy:
     """A copy of the project, in which one file at a time is changed."""
 
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="mutants-"))
+    def __init__(self, place: str) -> None:
+        self.root = Path(tempfile.mkdtemp(dir=place))
         for part in ("mha_sym", "tests", "proofs", "docs"):
             shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns("__pycache__"))
         for file in ("pyproject.toml", "README.md", "Makefile"):
@@ -129,10 +129,10 @@ class Copy:
 _copies: list[Copy] = []
 
 
-def _start() -> None:
+def _start(place: str) -> None:
     for module in LOADED:
         importlib.import_module(module)
-    _copies.append(Copy())
+    _copies.append(Copy(place))
 
 
 def tried(task: tuple[str, int]) -> tuple[str, int, int, float]:
@@ -158,12 +158,11 @@ def main() -> int:
     found: Counter[str] = Counter()
     files = given.files[: given.most]
     tasks = [(name, -(-given.most // len(files))) for name in files]
-    with multiprocessing.get_context("spawn").Pool(given.jobs, _start) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as place, spawn.Pool(given.jobs, _start, (place,)) as pool:
         for name, number, left, seconds in pool.imap_unordered(tried, tasks, chunksize=1):
             print(f"  {name}: {number - left} of {number} noticed; its tests take {seconds:.1f} s", flush=True)
             found += Counter(tried=number, noticed=number - left)
-    for copy in Path(tempfile.gettempdir()).glob("mutants-*"):
-        shutil.rmtree(copy, ignore_errors=True)
     share = found["noticed"] / found["tried"]
     print(f"{found['tried']} small changes of the rest of proof/: {found['noticed']} noticed, {share:.1%}")
     return int(share < 0.9)
