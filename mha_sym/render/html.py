@@ -180,7 +180,7 @@ class _Page:
         if says is None:
             return
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in says.variables]
-        yield f'<p class="range">False {sentences.positions(letters)}:</p>'
+        yield f'<p class="range">{sentences.not_all(letters)}:</p>'
         yield self.writer.equation(says.left, says.right)
         if says.where:
             equations = (self.writer.equation(one.entry, one.body) for one in says.where)

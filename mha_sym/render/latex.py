@@ -157,9 +157,9 @@ class _Writer:
         witness = latex_prose(sentences.witness(control))
         yield _command("control", _name(control.name), latex_prose(control.words), witness)
         if control.says is not None:
-            letters = sentences.positions(list(map(self.notation.letter, control.says.variables)), "$")
+            letters = sentences.not_all(list(map(self.notation.letter, control.says.variables)), "$")
             equation = self._broken(self.notation.equation(control.says.left, control.says.right))
-            yield _command(_wide("defined", equation), equation, f"false {letters}".strip())
+            yield _command(_wide("defined", equation), equation, letters)
             for n, one in enumerate(control.says.where):
                 formula = f"{self._plain(one.entry)} = {self._formula(one.body)}"
                 yield _command(_wide("defined", formula), formula, "" if n else "where")

@@ -100,9 +100,9 @@ class _Writer:
         if says is None:
             return
         where = [f"{self._plain(one.entry)} = {self._plain(one.body)}" for one in says.where]
-        letters = sentences.positions(list(map(self.notation.letter, says.variables)), "$")
+        letters = sentences.not_all(list(map(self.notation.letter, says.variables)), "$")
         false = _inline(f"{self._plain(says.left)} = {self._plain(says.right)}")
-        yield f"  False {letters}: {', where '.join([false, *(', '.join(map(_inline, where)) for _ in where[:1])])}."
+        yield f"  {letters}: {', where '.join([false, *(', '.join(map(_inline, where)) for _ in where[:1])])}."
 
     def _checks(self) -> Iterator[str]:
         for sentence in sentences.checks(self.found, laws=False):

@@ -79,6 +79,16 @@ def positions(letters: Sequence[str], quote: str = "") -> str:
     return f"for all {', '.join(f'{quote}{letter}{quote}' for letter in letters)}" if letters else ""
 
 
+def not_all(letters: Sequence[str], quote: str = "") -> str:
+    """Said of a false statement, before or beside it.
+
+    Example:
+        >>> not_all(["b", "t"]), not_all([])
+        ('Not for all b, t', 'Not so')
+    """
+    return f"Not {positions(letters, quote) or 'so'}"
+
+
 def undecided(claim: ClaimPart) -> str:
     """What is known of a claim that is not proved, or of which a line is denied by numbers."""
     if claim.checked.wrong:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sympy import Rational
 
 from mha_sym.attention.dims import combined_weights, dims, self_inputs
 from mha_sym.attention.forms import combined, separate
@@ -41,7 +42,7 @@ SCORES = Input("E", (d.t, d.s))
 PROJECTION = Theorem(
     "one_projection", "One projection for all heads", "Head r of Q is the product of X and block r of W_Q.",
     (Claim("Q", combined(d, x, w).q, separate(d, x, head_blocks(w, d)).q, "Slice r of Q is Q^(r)."),),
-    (Control("other_head", combined(d, x, w).q, combined(d, x, w).q, "The weights of another head are used."),),
+    (Control("half_more", combined(d, x, w).q, combined(d, x, w).q * as_expr(Rational(3, 2)), "Half of Q is added."),),
     source="Vaswani et al. 2017, Attention Is All You Need, section 3.2.2",
 )  # fmt: skip
 ROWS = Theorem(

@@ -37,6 +37,7 @@ def test_a_letter_with_two_ranges_says_which_is_which(proved: Callable[[str], Re
 def test_names_are_explained_where_they_occur(proved: Callable[[str], Report]) -> None:
     found = derivation(proved("head_permutation_leaves_layer_unchanged"))
     assert [said(one) for one in naming(found, notation(found))] == [
+        "Positions count from 0, and so do heads: r = 0 is what papers call head 1",
         "Q'_r: the matrix of Q' in head r, for any sequence",
         "W_O^(r): the block of W_O that belongs to head r",
         "After a semicolon in softmax stands a mask: the keys count for which keep is 1",
@@ -44,7 +45,7 @@ def test_names_are_explained_where_they_occur(proved: Callable[[str], Report]) -
         "say",
     ]
     plain = derivation(proved("split_transpose_join_is_identity"))
-    assert list(naming(plain, notation(plain))) == []
+    assert len(list(naming(plain, notation(plain)))) == 1  # there are heads
     families = derivation(proved("mask_broadcast_and_causality"))
     assert any("which tensor of a family" in said(one) for one in naming(families, notation(families)))
 
@@ -54,5 +55,5 @@ def test_in_latex_with_another_letter_for_heads(proved: Callable[[str], Report])
 
     found = rewritten(derivation(proved("combined_projection_eq_separate_heads")), Convention("i"))
     told = [said(one) for one in naming(found, Latex(found.vocabulary.names, found.vocabulary.letters_for))]
-    assert told[:2] == ["Q_{i}: the matrix of Q in head i, for any sequence", "Q^{(i)}: belongs to head i alone, as in"
+    assert told[1:3] == ["Q_{i}: the matrix of Q in head i, for any sequence", "Q^{(i)}: belongs to head i alone, as in"
                         " the formula for one head"]  # fmt: skip
