@@ -210,6 +210,7 @@ REFUSED: dict[str, tuple[str, str, by_hand.Arrays, dict[str, object], str]] = {
     "no heads": ("gpt2", "opt", GPT2, {}, "the number of heads cannot be told from the shapes"),
     "heads that do not divide": ("gpt2", "opt", GPT2, {"heads": 5}, "36 positions, which no size d_k makes"),
     "key heads that do not divide": ("llama", "phi3", LLAMA, {"heads": 6, "kv_heads": 4}, "heads do not divide into 4"),
+    "heads that make no groups": ("gpt2", "llama", GPT2, {"heads": 3, "kv_heads": 2}, "3 heads do not divide into 2"),
     "no groups at all": ("gpt2", "opt", GPT2, {"heads": 3, "kv_heads": 1}, "neither layout has fewer"),
     "a weight is missing": (
         "gpt2", "opt", {name: value for name, value in GPT2.items() if name != "c_proj.weight"}, {"heads": 3},

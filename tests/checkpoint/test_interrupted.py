@@ -67,7 +67,7 @@ def stopped(place: Path, number: int, code: str) -> tuple[int, str]:
         assert time.monotonic() < end, process.communicate()
         time.sleep(0.02)
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     (place / "waiting").unlink()
     return process.returncode, err
 
