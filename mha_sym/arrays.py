@@ -179,8 +179,17 @@ def _solve(fact: _Fact, symbol: sympy.Symbol, known: Mapping[str, int]) -> int:
         raise DataProblem(
             f"{fact} has {fact.value} positions, which no size {symbol.name} makes", got=str(fact.value),
             expected=f"{fact.size}" + "".join(f", {s} = {n}" for s, n in sorted(given, key=str)),
+            hint=_not_divisible(fact, symbol, given),
         )
     return values[0]
+
+
+def _not_divisible(fact: _Fact, symbol: sympy.Symbol, given: frozenset[tuple[sympy.Symbol, int]]) -> str:
+    """That a number is not divisible by another one, where the size is a multiple of the unknown one."""
+    factor = _substituted(fact.size, given) / symbol
+    if not factor.is_Integer or fact.value % int(factor) == 0:
+        return ""
+    return f"{fact.value} is not divisible by " + " ".join(f"{s} = {n}" for s, n in sorted(given, key=str))
 
 
 @lru_cache(maxsize=4096)

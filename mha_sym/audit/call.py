@@ -277,7 +277,8 @@ def _finite(impl: Implementation, word: str, array: Array) -> None:
 def _nan_hint(word: str, array: Array, bad: Array) -> str:
     """What the place of NaN says: rows of queries that keep no key."""
     rows = sorted(set(bad[:, STAGES[word].split().index("t")].tolist())) if "t" in STAGES[word].split() else []
-    if not rows or not np.isnan(array[tuple(bad[0])]) or len(rows) == array.shape[STAGES[word].split().index("t")]:
+    whole = len(bad) % array.shape[-1] == 0 and np.isnan(array[tuple(bad[0][:-1])]).all()
+    if not rows or not whole or len(rows) == array.shape[STAGES[word].split().index("t")]:
         return ""
     if rows == [0]:
         return "NaN only in the first row: the causal mask hides the diagonal, too, so that row 0 keeps no key"

@@ -28,6 +28,7 @@ from mha_sym.audit.empty_rows import explained as explained_rows
 from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.inquiry import inquire
+from mha_sym.audit.mask_word import mask_as_meant
 from mha_sym.audit.report import CheckReport
 from mha_sym.audit.setting import draw_setting, ties_of
 from mha_sym.audit.settle import TIED, Planned, Wishes, refuse_unreached, settled
@@ -94,10 +95,13 @@ def check(
             "nothing is left to check", where=impl.title, got=f"causal={causal}, draws={draws}",
             hint="it takes no causal mask; say causal=True in its Implementation if it hides later keys by itself",
         )  # fmt: skip
+    impl, meant = mask_as_meant(impl, wishes)
+    cases = cases_of(impl, causal) if meant else cases
     try:
         impl, plan, notes = settled(impl, cases, wishes)
     except Unsteady as unsteady:
         raise explained(unsteady, impl, cases[0], wishes) from None
+    notes += meant
     notes += training_note(impl, plan[0].case, plan[0].wishes)
     evidence, problem = _compare_all(impl, plan)
     compared = tuple(one for run_ in evidence for one in run_.compared)

@@ -1,0 +1,61 @@
+"""A parameter called ``mask`` is added, or is boolean: which one is found out, and no wrong code becomes right so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mha_sym.audit import Implementation, check
+from tests.audit.wrong import merge, softmax, split
+
+
+def attention(x, w_q, w_k, w_v, w_o, heads, hide):
+    q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+    return merge(softmax(hide(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]))) @ v) @ w_o
+
+
+def added(x, w_q, w_k, w_v, w_o, heads, mask=None):
+    return attention(x, w_q, w_k, w_v, w_o, heads, lambda s: s if mask is None else s + mask)
+
+
+def kept(x, w_q, w_k, w_v, w_o, heads, attn_mask=None):
+    return attention(x, w_q, w_k, w_v, w_o, heads, lambda s: s if attn_mask is None else np.where(attn_mask, s, -1e30))
+
+
+def dropped(x, w_q, w_k, w_v, w_o, heads, mask=None):
+    return attention(x, w_q, w_k, w_v, w_o, heads, lambda s: s if mask is None else np.where(~mask, s, -1e30))
+
+
+def filled(x: torch.Tensor, w_q, w_k, w_v, w_o, heads, mask=None):
+    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    scores = scores if mask is None else scores.masked_fill(mask == 0, -1e9)
+    return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2) @ w_o
+
+
+@pytest.mark.parametrize("code, word", [(kept, "keep"), (dropped, "drop"), (filled, "keep")])
+def test_a_boolean_mask_is_found_to_be_one(code, word):
+    report = check(code, draws=1)
+    assert report.ok, report.text()
+    meaning = "may not attend" if word == "drop" else "may attend"
+    words = f"its mask was found to be boolean, true where a query {meaning}; it was checked as {word}"
+    assert words in report.notes
+
+
+def test_a_mask_that_is_added_is_left_as_it_is():
+    report = check(added, draws=1)
+    assert report.ok and not any("boolean" in note for note in report.notes)
+
+
+def test_a_mask_without_effect_is_no_boolean_one():
+    def ignored(x, w_q, w_k, w_v, w_o, heads, mask=None):
+        return added(x, w_q, w_k, w_v, w_o, heads)
+
+    report = check(ignored, draws=1)
+    assert report.faults[0].name in ("masks_ignored", "additive_mask_ignored") and not report.notes
+
+
+def test_what_a_description_says_is_not_guessed():
+    said = Implementation(call=kept, takes=("x", "w_q", "w_k", "w_v", "w_o", "heads", "mask"))
+    assert check(said, draws=1).verdict == "disagree"
