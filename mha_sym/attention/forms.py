@@ -82,11 +82,11 @@ def combined(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Optio
     q = Named(rearrange(q_flat, "b t (h k) -> b h t k"), "Q", split)
     k = Named(rearrange(k_flat, "b s (h k) -> b h s k"), "K", split)
     v = Named(rearrange(v_flat, "b s (h v) -> b h s v"), "V", split)
-    q, k = with_positions(d, q, k, o)
-    scores, weights, z = attend(d, q, k, v, o, "b h")
+    turned_q, turned_k = with_positions(d, q, k, o)
+    scores, weights, z = attend(d, turned_q, turned_k, v, o, "b h")
     c = Named(rearrange(z, "b h t v -> b t (h v)"), "C", "transpose back, then join")
     y = Named(_bias(einsum("b t (h v), (h v) m -> b t m", c, w.w_o), w.b_o), "Y", product_of)
-    return Stages(q, k, v, scores, weights, z, c, y)
+    return Stages(turned_q, turned_k, v, scores, weights, z, c, y)
 
 
 def with_positions(d: Dims, q: Expr, k: Expr, o: Options, name: str = "{}") -> tuple[Expr, Expr]:
@@ -131,8 +131,8 @@ def _head(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options, r: Index)
     k = Named(project(x[1], d.s, Select(w.w_k, d.h, r), d.k, at_head(w.b_k, d, r), d), name.format("K"), product_of)
     v = Named(project(x[2], d.s, Select(w.w_v, d.h, r), d.v, at_head(w.b_v, d, r), d), name.format("V"), product_of)
     inner = replace(o, mask=at_head(o.mask, d, r), keep=at_head(o.keep, d, r))
-    q, k = with_positions(d, q, k, o, name)
-    return (q, k, v, *attend(d, q, k, v, inner, "b", name))
+    turned_q, turned_k = with_positions(d, q, k, o, name)
+    return (turned_q, turned_k, v, *attend(d, turned_q, turned_k, v, inner, "b", name))
 
 
 def _stacked(body: Expr, r: Index) -> Expr:

@@ -80,12 +80,12 @@ def grouped(a: Groups, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Opti
     q = Named(rearrange(flat[0], "b t (g r k) -> b g r t k"), "Q", split)
     k = Named(rearrange(flat[1], "b s (g k) -> b g s k"), "K", split)
     v = Named(rearrange(flat[2], "b s (g v) -> b g s v"), "V", split)
-    q, k = with_positions(d, q, k, o)
     inner = replace(o, mask=_by_group(o.mask, a), keep=_by_group(o.keep, a))
-    scores, weights, z = attend(d, q, k, v, inner, "b g r", shared="b g")
+    turned = with_positions(d, q, k, o)
+    scores, weights, z = attend(d, *turned, v, inner, "b g r", shared="b g")
     c = Named(rearrange(as_heads(z, a), "b h t v -> b t (h v)"), "C", "transpose back, then join")
     y = einsum("b t (h v), (h v) m -> b t m", c, w.w_o)
-    return Stages(q, k, v, scores, weights, z, c, Named(y if w.b_o is None else y + w.b_o, "Y", product_of))
+    return Stages(*turned, v, scores, weights, z, c, Named(y if w.b_o is None else y + w.b_o, "Y", product_of))
 
 
 def _by_group(mask: Expr | None, a: Groups) -> Expr | None:

@@ -22,8 +22,8 @@ from mha_sym.expr import Block, Blocks, Expr, Input, Join, Rename, Repeat, Selec
 Pairs = Literal["halves", "interleaved"]
 #: what a table holds
 Tables = Literal["feature", "twice", "pair"]
-PAIRS: tuple[str, ...] = ("halves", "interleaved")
-TABLES: tuple[str, ...] = ("feature", "twice", "pair")
+PAIRS: tuple[Pairs, ...] = ("halves", "interleaved")
+TABLES: tuple[Tables, ...] = ("feature", "twice", "pair")
 
 #: the sizes that an axis of pairs is made of: the number of pairs, and of features that are not turned
 PAIR_COUNT, REST = "d_pairs", "d_rest"
@@ -227,8 +227,8 @@ def _turned_pairs(x: Expr, pairs: Axis, token: Axis, angles: Angles) -> Expr:
         cos, sin = (_of_position(_one(table, n), token) for table in (angles.cos, angles.sin))
         made = mine * cos + (other * sin if n else -(other * sin))
         parts.append(Repeat(made, tuple(member if a == _ONE_OF_TWO else a for a in each.axes)))
-    both = Blocks(tuple(parts), _ONE_OF_TWO.blocks)
-    both = Rename(both, next(a for a in both.axes if a.blocks), _ONE_OF_TWO)
+    laid = Blocks(tuple(parts), _ONE_OF_TWO.blocks)
+    both = Rename(laid, next(a for a in laid.axes if a.blocks), _ONE_OF_TWO)
     return Rename(Join(both, pairs.factors), product(*pairs.factors), pairs)
 
 

@@ -56,7 +56,7 @@ class Fault:
         edits: what stands in which slot of the recipe instead (`mha_sym.audit.recipe.SLOTS`).
         needs: what must be there for it to be possible: ``causal``, ``padding``, ``additive``, ``keep`` (any mask of
             kept keys), ``masked`` (any mask), ``b_q``..., ``self``, ``cross``, ``groups``; or must not: ``unmasked``,
-            ``unpadded``, ``uncausal``, ``ungrouped``, ``unturned`` (without ``rotary`` positions); ``from_the_end``: the
+            ``unpadded``, ``uncausal``, ``ungrouped``, ``unturned`` (no ``rotary`` positions); ``from_the_end``: the
             causal mask counts from the last key.
         ties: sizes that must coincide for the code to run at all, such as ``{"d_model": ("h", "d_k")}``.
         theorem: for what is the same function, the theorem that says so; empty for a fault.

@@ -279,7 +279,8 @@ def _tables(impl: Implementation) -> None:
     if len(words) == 1 or bool(words) != (impl.rotary is not None):
         raise TargetProblem(
             f"{impl.title} takes {' and '.join(words) or 'no table'} of rotary positions", where=impl.title,
-            expected="cos and sin, and rotary='halves' or 'interleaved' in its description", got=f"rotary={impl.rotary}",
+            expected="cos and sin, and rotary='halves' or 'interleaved' in its description",
+            got=f"rotary={impl.rotary}",
         )  # fmt: skip
 
 

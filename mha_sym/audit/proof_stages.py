@@ -1,4 +1,4 @@
-"""Proving code in two steps: its queries, keys and values are those of the specification; with any such, so is the rest.
+"""Proving code in two steps: queries, keys and values are those of the specification; with any such, so is the rest.
 
 Defines `in_stages`.  Which values of the code are its queries, keys and values is guessed in numbers; that they are is
 proved, and then arbitrary arrays stand in their place on both sides.  A product of sums is never multiplied out where

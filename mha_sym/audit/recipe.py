@@ -201,7 +201,8 @@ def _output(at: Site, c: Expr) -> Expr:
 #: the slots that are replaced whole, and what stands there in the correct form
 RIGHT: dict[str, Slot] = {
     "split_q": _split("q"), "split_k": _split("k"), "split_v": _split("v"),
-    "positions": _positions, "product": _product, "masked": _masked, "softmax": _softmax, "mix": _mix, "join": _join, "output": _output,
+    "positions": _positions, "product": _product, "masked": _masked, "softmax": _softmax, "mix": _mix,
+    "join": _join, "output": _output,
 }  # fmt: skip
 
 #: every slot: its arguments and what it gives.  Those that are not in `RIGHT` change a value, one after the other.

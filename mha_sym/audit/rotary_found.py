@@ -1,14 +1,13 @@
 """Which convention of rotary positions code has, found by running it.
 
-Defines `candidates` and `found`.  A convention counts if the specification that has it gives what the code gives,
+Defines `found`.  A convention counts if the specification that has it gives what the code gives,
 within the bound, on two draws.  This runs the code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable
 
-from mha_sym.attention.rotary import Rotary
 from mha_sym.audit.cases import cases_of
 from mha_sym.audit.compare import compare
 from mha_sym.audit.implementation import Implementation
@@ -19,21 +18,9 @@ from mha_sym.errors import Problem
 _DRAWS = 2
 
 
-def candidates(width: int | None = None, pair: bool = True) -> Iterator[Rotary]:
-    """Conventions to try, the usual one first.
-
-    Args:
-        width: how many features are turned, None for all.
-        pair: whether tables with one number for each pair are to be tried.
-    """
-    for tables in ("feature", "pair") if pair else ("feature",):
-        for pairs in ("halves", "interleaved"):
-            yield Rotary(pairs, width, tables)  # type: ignore[arg-type]  # these are the words
-
-
-def found(make: Callable[[Rotary], Implementation], tried: Sequence[Rotary]) -> Implementation | None:
-    """The code under the first convention that it has, None if it has none of them."""
-    return next((impl for impl in map(make, tried) if _agrees(impl)), None)
+def found(described: Iterable[Implementation]) -> Implementation | None:
+    """The first of some descriptions of code under which it is right, None if there is none."""
+    return next((impl for impl in described if _agrees(impl)), None)
 
 
 def _agrees(impl: Implementation) -> bool:

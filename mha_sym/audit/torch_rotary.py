@@ -1,7 +1,8 @@
 """Torch modules that are handed tables of rotary positions, as those of the transformers package.
 
-Defines `Handing` (by which arguments) and `from_rotary_module`.  With cosines of 1 and sines of 0 such a module is plain
-attention, which tells how its weights lie; then tables of positions tell which features it turns.  This runs the module.
+Defines `Handing` (by which arguments) and `from_rotary_module`.  With cosines of 1 and sines of 0 such a module is
+plain attention, which tells how its weights lie; then tables of positions tell which features it turns.  This runs the
+module.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any
 
-from mha_sym.attention.rotary import Rotary
+from mha_sym.attention.rotary import PAIRS, Rotary, Tables
 from mha_sym.audit.implementation import Implementation, left_alone
 from mha_sym.audit.naming import HEADS, attribute
-from mha_sym.audit.rotary_found import candidates, found
+from mha_sym.audit.rotary_found import found
 from mha_sym.blame import import_torch
 from mha_sym.errors import Problem, TargetProblem
 
@@ -49,7 +50,8 @@ class Handing:
 
     def named(self, x: Any, cos: Any, sin: Any) -> dict[str, Any]:
         """The named arguments."""
-        given = {self.tables[0]: (cos, sin)} if len(self.tables) == 1 else dict(zip(self.tables, (cos, sin), strict=True))
+        both = (cos, sin)
+        given = {self.tables[0]: both} if len(self.tables) == 1 else dict(zip(self.tables, both, strict=True))
         if self.mask:
             given[self.mask] = x.new_zeros((1, 1, 1, 1))
         return {**dict.fromkeys(self.absent), **given}
@@ -108,16 +110,17 @@ def _found(module: Any, handing: Handing, width: int, find: Find) -> tuple[Imple
 
     Some compute their softmax in single precision, whatever they are handed.
     """
-    first: Implementation | None = None
+    tried, first = _conventions(module, width), list[Implementation]()
+    if not tried:
+        raise TargetProblem(f"tables of width {width} are none of pairs")
     for dtype in ("float64", "float32"):
         plain = find(_fed(module, handing, width), dtype)
-        turned = [_with_tables(plain, handing, one, module) for one in _conventions(module, width)]
-        made = found(lambda one, plain=plain: _with_tables(plain, handing, one, module), _conventions(module, width))
+        every = [_with_tables(plain, handing, one, module) for one in tried]
+        made = found(every)
         if made is not None:
             return made, True
-        first = first or turned[0]
-    assert first is not None
-    return first, False
+        first += every[:1]
+    return first[0], False
 
 
 def _conventions(module: Any, width: int) -> list[Rotary]:
@@ -125,10 +128,11 @@ def _conventions(module: Any, width: int) -> list[Rotary]:
     heads = [features for features in _head_widths(module) if features >= width]
     made: list[Rotary] = []
     for features in heads:
-        made += candidates(None if width == features else width, pair=False)
-        if 2 * width <= features:
-            made += [replace(one, tables="pair") for one in candidates(None if 2 * width == features else 2 * width)]
-    return [one for one in dict.fromkeys(made) if one.width is None or one.width % 2 == 0]
+        ways: tuple[tuple[int, Tables], ...] = ((width, "feature"), (2 * width, "pair"))
+        for count, tables in ways:
+            if count % 2 == 0 and count <= features:
+                made += [Rotary(one, None if count == features else count, tables) for one in PAIRS]
+    return list(dict.fromkeys(made))
 
 
 # ---------------------------------------------------------------- the module that takes x alone, and with tables

@@ -104,8 +104,8 @@ def test_right_code_with_groups_and_positions_of_each_sample_is_proved() -> None
         Implementation(
             call=attention, takes=(*_TAKES[:6], "kv_heads", "cos", "sin"), layout="grouped", tied=("d_v",),
             axes={"cos": "b t k", "sin": "b t k"}, rotary="halves",
-        )  # fmt: skip
-    )
+        )
+    )  # fmt: skip
     assert found.verdict is Verdict.PROVED, found.problem
     assert {"B", "T", "d_pairs", "G", "R"} <= set(found.symbolic)
 

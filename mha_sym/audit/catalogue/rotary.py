@@ -159,8 +159,8 @@ FAULTS: tuple[Fault, ...] = (
         "positions_before_the_split", "Positions are turned in before the split: all heads are taken for one.",
         "Pairs are made of features of different heads.", {"positions": _both(_heads_as_one)},
     ),
-    _fault("values_turned_too", "Values are turned by their positions, too.", "The output depends on where things stand.",
-           {"heads": _values_too}, ties={"d_v": "d_k"}),
+    _fault("values_turned_too", "Values are turned by their positions, too.",
+           "The output depends on where things stand.", {"heads": _values_too}, ties={"d_v": "d_k"}),
     _fault("key_bias_left_out_under_positions", "The key bias is not added; turned by positions, it matters.",
            "Scores lack what each query says of the distance alone.", {"before": _dropped}, "b_k"),
 )  # fmt: skip
