@@ -60,7 +60,7 @@ def _stage(one: Compared) -> dict[str, Any]:
 def _findings(found: Findings | None) -> dict[str, Any]:
     """The findings as plain data; the keys are there even if nothing was found."""
     if found is None:
-        return {"steps": [], "faults": [], "symmetries": [], "probes": []}
+        return {"steps": [], "faults": [], "symmetries": [], "layouts": [], "probes": []}
     told = {
         "steps": [
             {"step": one.step, "name": one.name, "status": one.status, "detail": one.detail} for one in found.steps
@@ -70,6 +70,7 @@ def _findings(found: Findings | None) -> dict[str, Any]:
             {"name": one.name, "theorem": one.faults[0].theorem, "words": one.words}
             for one in found.diagnosis.symmetries
         ],
+        "layouts": [{"name": one.name, "words": one.words, "how": one.how} for one in found.diagnosis.layouts],
         "probes": [
             {"name": one.name, "ok": one.ok, "cause": one.cause, "key": one.key, "figure": list(one.figure)}
             for one in found.probes

@@ -139,6 +139,8 @@ def test_another_layout_of_the_table_is_named(tmp_path: Path) -> None:
     report = check_dump(saved(tmp_path, arrays), heads=6, layout="packed_by_head_linear")
     assert told(report) == ["packed_innermost_linear"] and not report.faults
     assert "say --layout packed_innermost_linear" in report.steps[1].detail
+    (one,) = report.json()["layouts"]
+    assert one["name"] == "packed_innermost_linear" and one["how"] == "say --layout packed_innermost_linear"
     text = " ".join(report.text().split())
     assert "the first differing step is 2, the weights are read as packed_by_head_linear" in text
     assert "under layout packed_innermost_linear the output is right" in text
