@@ -10,7 +10,7 @@ from mha_sym.axes import Axis, Permutation, axis, size_symbol
 from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Scalar, Select, Softmax, Transpose
 from mha_sym.proof.field import confirm
 from mha_sym.proof.field_facts import Facts
-from mha_sym.proof.theorem import Claim
+from mha_sym.proof.theorem import Assumption, Claim
 
 T = axis("t", 3)
 GIVEN = tuple(Input(f"x{n}", (T,)) for n in range(16))
@@ -86,3 +86,11 @@ def test_a_position_that_is_not_there_is_no_answer() -> None:
     assert confirm(Claim("third", third, third)).agrees
     assert confirm(Claim("third", third, third), fixed={"T": 3}).agrees
     assert confirm(Claim("third", third, third), fixed={"T": 2}).agrees is None
+
+
+def test_what_is_assumed_of_others_is_not_asked_for() -> None:
+    """Nor what is only said in words."""
+    never = Assumption("never", Map("neg", (Input("m", (T,), boolean=True),)))
+    claim = Claim("same", GIVEN[0] * 2, GIVEN[0] + GIVEN[0])
+    assert Facts.of((claim,), (never, Assumption("in words"))).assumed == ()
+    assert confirm(claim, (never, Assumption("in words"))).agrees

@@ -56,8 +56,14 @@ def mutants(source: str, wanted: Container[int] | None = None) -> Iterator[tuple
     """Line, what is changed, and the changed source, for every change; or for those of some numbers."""
     for number, (line, before, after, make) in enumerate(_every(ast.parse(source))):
         if wanted is None or number in wanted:
-            text = make()  # first: it gives what is new its place
+            text = make()
             yield line, f"{_shown(before, before)} -> {_shown(after, before)}", text
+
+
+def changes(source: str) -> set[str]:
+    """Every change in words, as `mutants` names it."""
+    every = _every(ast.parse(source))
+    return {f"{_shown(before, before)} -> {_shown(after, before)}" for _, before, after, _ in every}
 
 
 def count(source: str) -> int:

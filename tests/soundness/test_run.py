@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.soundness import run
+from tests.soundness.mutation import changes
 from tests.soundness.run import PARTS, Part, main, table
-from tests.soundness.sampled import TESTS, untested
+from tests.soundness.sampled import EXPLAINED, TESTS, untested
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,6 +97,13 @@ def test_no_such_part(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_empty_table_has_its_head() -> None:
     assert table([]).split() == ["tried", "what", "outcome", "seconds"]
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_what_is_explained_can_still_be_changed(name: str) -> None:
+    source = (ROOT / "mha_sym" / "proof" / f"{name}.py").read_text(encoding="utf-8")
+    assert set(EXPLAINED[name]) <= changes(source)
+    assert all(EXPLAINED[name].values())
 
 
 def test_every_file_of_the_prover_has_tests_that_are_run_on_changes() -> None:
