@@ -183,7 +183,7 @@ def _told(report: CheckReport) -> object:
     return report.text(), json.dumps(report.json(), default=str)
 
 
-def _read_dump(suffix: str) -> Callable[[Path, bytes], object]:
+def read_dump(suffix: str) -> Callable[[Path, bytes], object]:
     def read(place: Path, content: bytes) -> object:
         file = place / f"dump{suffix}"
         file.write_bytes(content)
@@ -364,8 +364,8 @@ def _read_onnx(place: Path, content: bytes) -> object:
 KINDS: dict[str, Kind] = {
     "certificates": Kind(_certificates, _recheck, 30),
     "derivations": Kind(_derivations, _recheck, 10),
-    "npz files": Kind(_npz_files, _read_dump(".npz"), 15),
-    "safetensors files": Kind(_safetensors_files, _read_dump(".safetensors"), 15),
+    "npz files": Kind(_npz_files, read_dump(".npz"), 15),
+    "safetensors files": Kind(_safetensors_files, read_dump(".safetensors"), 15),
     "weights to convert": Kind(_weights, _convert, 15),
     "TOML files": Kind(_settings, _read_settings, 15),
     "patterns and sizes": Kind(_patterns, _read_pattern, 15),
