@@ -7,12 +7,14 @@ about all others.  Torch is imported by whoever made the module, never by import
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.naming import HEADS, attribute
 from mha_sym.audit.stub import module_stub
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import TargetProblem
@@ -98,8 +100,23 @@ def undescribed(module: Any, name: str) -> TargetProblem:
         f"{name or type(module).__qualname__} is a torch module whose weights I do not know where to find",
         got=", ".join(f"{one} {shape}" for one, shape in shapes.items()) or "no parameters",
         expected="nn.MultiheadAttention, or a description that says names=, which parameter is which weight",
-        hint=f"check this instead, once it is right: {stub}; 'mha-sym identify' finds the layout",
+        hint=_parts(module) or f"check this instead, once it is right: {stub}; 'mha-sym identify' finds the layout",
     )  # fmt: skip
+
+
+def _parts(module: Any) -> str:
+    """The parts of a model that may be attention; nothing for a module that says how many heads it has itself."""
+    if attribute(module, HEADS) is not None:
+        return ""
+    own = import_torch().nn.MultiheadAttention
+    every = (path for path, one in module.named_modules() if path and (isinstance(one, own) or _has_heads(one)))
+    found = list(itertools.islice(every, 4))
+    more = f" (or {', '.join(found[1:3])}{', ...' if len(found) > 3 else ''})" if found[1:] else ""
+    return f"say which part of it is meant: --at {found[0]}{more}" if found else ""
+
+
+def _has_heads(module: Any) -> bool:
+    return any(isinstance(vars(module).get(word), int) for word in HEADS)
 
 
 def copied(module: Any, dtype: str) -> Any:
@@ -115,10 +132,10 @@ def parameters_of(module: Any) -> dict[str, Any]:
 
 
 def _refuse_appended_keys(module: Any) -> None:
-    for attribute, given in (("add_bias_kv", module.bias_k is not None), ("add_zero_attn", module.add_zero_attn)):
+    for option, given in (("add_bias_kv", module.bias_k is not None), ("add_zero_attn", module.add_zero_attn)):
         if given:
             raise TargetProblem(
-                f"{attribute}=True appends a key of its own to every sequence", where="nn.MultiheadAttention",
+                f"{option}=True appends a key of its own to every sequence", where="nn.MultiheadAttention",
                 expected="a module without it", hint="the specification has no such key yet",
             )  # fmt: skip
 
