@@ -185,7 +185,8 @@ def shows(**edits):
     def attention(x, w_q, w_k, w_v, w_o, heads):
         q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
         found = attend(q, k, v, w_o)
-        return {**found, **{name: edit(found[name]) for name, edit in edits.items()}}
+        found |= {name: edit(found[name]) for name, edit in edits.items()}
+        return {**found, "c": merge(found["z"])}
 
     return attention
 
