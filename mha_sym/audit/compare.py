@@ -64,8 +64,10 @@ def evidence_of(
             expected, got = _visible(word, found[word], shown[word], setting)
             entries = bounds[word].entries
             _worth_comparing(entries, expected, word, impl)
-            difference = np.abs(got - expected)
-            excess = np.where(difference > 0, difference / np.maximum(entries, np.finfo(float).tiny), 0.0)
+            with np.errstate(invalid="ignore", over="ignore"):
+                difference = np.abs(got - expected)
+                excess = np.where(difference > 0, difference / np.maximum(entries, np.finfo(float).tiny), 0.0)
+            excess = np.where(np.isnan(excess), 0.0, excess)  # infinity beside infinity: nothing is known there
             place = np.unravel_index(int(np.argmax(excess)), difference.shape)
             results.append(
                 Compared(
