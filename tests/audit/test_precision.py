@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -103,3 +104,34 @@ def test_weights_that_underflow_are_within_the_bound() -> None:
     lost = (rough["weights"] == 0) & (exact["weights"] > 0)
     assert lost.any()
     assert (np.abs(rough["weights"] - exact["weights"])[lost] <= bounds["weights"].entries[lost]).all()
+
+
+def scores_otherwise(make):
+    """Attention in torch with scores changed by ``make(scores, keep)``."""
+
+    def attention(x: torch.Tensor, w_q, w_k, w_v, w_o, heads, keep=None):
+        q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+        scores = make(q @ k.mT / q.shape[-1] ** 0.5, keep)
+        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2) @ w_o
+
+    return attention
+
+
+def ten_below(scores, keep):
+    return scores if keep is None else torch.where(keep, scores, scores - 10)
+
+
+def a_little_larger(scores, keep):
+    return 1.004 * (scores if keep is None else scores.masked_fill(~keep, float("-inf")))
+
+
+@pytest.mark.parametrize("dtype, make", [
+    ("bfloat16", ten_below), ("float16", ten_below), ("bfloat16", a_little_larger),
+])  # fmt: skip
+def test_a_fault_below_the_bound_is_called_invisible_and_not_ok(dtype: str, make: Callable) -> None:
+    code = Implementation(call=scores_otherwise(make), dtype=dtype, framework="torch")
+    assert check(replace(code, dtype="float64"), draws=1).verdict == "disagree"
+    report = check(code, draws=2)
+    step = report.steps[3]
+    assert report.ok and step.status == "not visible from outside", step
+    assert "they move the output by less than the bound" in step.detail
