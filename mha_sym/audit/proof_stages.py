@@ -24,10 +24,10 @@ from mha_sym.audit.proof_claims import against_specification, together
 from mha_sym.audit.proof_import import Import, graph_arguments
 from mha_sym.audit.setting import Setting
 from mha_sym.audit.specification import specification
+from mha_sym.errors import Problem
 from mha_sym.expr import Expr, Input, Named, walk
 from mha_sym.importers import graph as g
 from mha_sym.importers.fold import pruned
-from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.lift import Lift
 from mha_sym.importers.run import run
 from mha_sym.pattern import rearrange
@@ -61,18 +61,25 @@ def in_stages(
         setting: a draw on which graph and code agree.
         lifted: gives the outputs of an import as expressions.
     """
-    cuts = tuple(_cuts(impl, case, found, setting))
+    try:
+        return _proved(impl, found, tuple(_cuts(impl, case, found, setting)), lifted)
+    except Problem:  # what is done with heads of any kind may be no expression, and then the whole is looked at
+        return None
+
+
+def _proved(
+    impl: Implementation, found: Import, cuts: tuple[_Cut, ...], lifted: Callable[[Import], Lift]
+) -> list[Outcome] | None:
+    """What is proved on both sides of the cuts, if all is."""
     if len(cuts) < len(_ORDERS):
         return None
     ordered = replace(impl, axes={**impl.axes, **{cut.stage: cut.order for cut in cuts}})
     outcomes = list[Outcome]()
     for code, part in ((ordered, _before(found, cuts)), (impl, _after(found, cuts))):
-        try:
-            outcomes += against_specification(code, part.statement, lifted(part))
-        except ImportProblem:  # what the code does with heads of any kind is no expression
+        made = against_specification(code, part.statement, lifted(part))
+        if together(made) is not Verdict.PROVED:
             return None
-        if together(outcomes) is not Verdict.PROVED:
-            return None
+        outcomes += [one for one in made if one.steps or not outcomes]  # heads that are shown were proved before
     return outcomes
 
 
