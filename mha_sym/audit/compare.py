@@ -56,7 +56,8 @@ def evidence_of(
     """The same, with all that it was made of."""
     inputs = (setting.arrays["X_q"], setting.arrays["X_k"], setting.arrays["X_v"])
     bounds = stage_bounds(
-        found, inputs, setting.sizes, spec.scale(setting.sizes), setting.mask, impl.dtype, turned="cos" in setting.arrays
+        found, inputs, setting.sizes, spec.scale(setting.sizes), setting.mask, impl.dtype,
+        turned="cos" in setting.arrays,
     )  # fmt: skip
     results = []
     for word in STAGES:

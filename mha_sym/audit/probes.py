@@ -231,7 +231,7 @@ def same_everywhere(on: Evidence) -> Probe | None:
 
 
 def without_influence(impl: Implementation, on: Evidence) -> Probe | None:
-    """Which parameters the output does not depend on; the key bias matters where positions are turned into keys only."""
+    """Which parameters have no effect on the output; a key bias has one only where positions are turned into keys."""
     if not Stored.possible(impl):
         return None
     weights, figure, idle = Stored(impl, on), [], []
