@@ -219,7 +219,8 @@ def scale_faults() -> Iterator[Faulty]:
         "scale_by_heads": lambda c: c.h**-0.5, "scale_by_keys": lambda c: c.S**-0.5,
     }  # fmt: skip
     for name, factor in factors.items():
-        yield fault(name, "standard", scaled=times(factor))
+        # packed weights have values as wide as keys
+        yield fault(name, "standard matrices" if name == "scale_by_d_v" else "standard", scaled=times(factor))
     yield fault("scale_applied_twice", "standard", scaled=lambda c, raw: raw * c.factor * c.factor)
     yield fault("scale_default_for_own", "own_scale", scaled=times(lambda c: c.k**-0.5))
     yield fault("scale_missing", "own_scale", scaled=times(lambda c: 1), label="own scale missing")
