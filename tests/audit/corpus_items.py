@@ -86,7 +86,7 @@ def pairs() -> Iterator[Item]:
     for number, titles in enumerate(PAIRS):
         both = (known[titles[0]], known[titles[1]])
         able = suiting((*both[0].needs, *both[1].needs))
-        yield item(both, able[number % len(able)], ("numpy", "torch")[number % 2], number)
+        yield item(both, able[number % len(able)], ("numpy", "torch")[number % 2], number + 1)
 
 
 def item(faults: tuple[Faulty, ...], name: str, framework: str, number: int) -> Item:
