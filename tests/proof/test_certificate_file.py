@@ -461,6 +461,23 @@ def test_rejection_names_goal_side_and_step() -> None:
     assert "step" not in result
 
 
+def test_what_the_checker_cannot_follow_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it raises, and whatever else it proved."""
+
+    def fails(*_: object) -> dict[str, object]:
+        raise KeyError("no such domain")
+
+    module = sys.modules["mha_sym.proof.recheck"]
+    monkeypatch.setattr(module, "check_all", fails)
+    found = recheck(text("small"))
+    assert found["verdict"] == "rejected"
+    assert found["why"] == "cannot be replayed: KeyError: 'no such domain'"
+    monkeypatch.setattr(module, "check_all", lambda *_: {"another goal": None})
+    found = recheck(text("small"))
+    assert found["verdict"] == "rejected"
+    assert found["why"] == "the checker proved other goals"
+
+
 def test_no_lemma_may_be_used_before_it_is_proved() -> None:
     step = ["lemma", [], {"name": "once", "at": [2, 5], "back": False}]
     assert recheck(changed("goals", 4, "left_steps", to=[step]))["verdict"] == "rejected"

@@ -89,6 +89,15 @@ def test_too_many_operations_are_refused() -> None:
             x = x * y
 
 
+def test_what_takes_too_much_work_is_no_answer() -> None:
+    graph = Graph(1000)
+    x, y, z, w = leaves(graph, 4)
+    left, right = (x + y) * (z + w), (z + w) * y + (w + z) * x
+    assert compare(left, right, limit=1000).same
+    with pytest.raises(Beyond):
+        compare(left, right, limit=1)
+
+
 # ---------------------------------------------------------------- functions of which nothing is known
 
 

@@ -268,6 +268,15 @@ def test_one_head_against_loops() -> None:
     assert float(computed(formula, arrays, {})) == pytest.approx(expected, rel=1e-12)
 
 
+def test_sums_over_a_position_whose_part_is_compared() -> None:
+    """The head of a joined position stands in a comparison only; the sum is written over heads and features."""
+    heads = Repeat(Compare("le", d.h, d.t), (d.h, d.k, d.t))
+    joined = Join(heads, (d.h, d.k))
+    total = Reduce("sum", joined, tuple(a for a in joined.axes if a != d.t))
+    check(total)
+    assert "floor" not in str(entry(total)) and "Mod" not in str(entry(total))
+
+
 # ---------------------------------------------------------------- how it reads
 
 

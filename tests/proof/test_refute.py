@@ -89,6 +89,14 @@ def test_it_is_as_small_as_can_be() -> None:
     assert swapped.sizes == {"T": 1, "h": 2}
 
 
+def test_masks_keep_everything_where_nothing_less_is_allowed() -> None:
+    """At the first draw already, after a few that are not allowed."""
+    everything = Assumption("nothing is masked", Reduce("sum", KEEP, (T, S)) * 2 - T.size * S.size * 2 + 1)
+    assert refute(Claim("one", E + E, E), (everything,), draws=1) is not None
+    assert refute(Claim("masked", E * KEEP, E + E), (everything,), draws=1) is not None
+    assert refute(Claim("all", KEEP, Repeat(as_expr(1), (T, S))), (everything,)) is None
+
+
 def test_fixed_sizes_stay() -> None:
     assert checked(Claim("one", x + y, x), T=6).sizes == {"T": 6}
 
