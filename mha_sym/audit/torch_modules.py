@@ -100,7 +100,8 @@ def undescribed(module: Any, name: str) -> TargetProblem:
         f"{name or type(module).__qualname__} is a torch module whose weights I do not know where to find",
         got=", ".join(f"{one} {shape}" for one, shape in shapes.items()) or "no parameters",
         expected="nn.MultiheadAttention, or a description that says names=, which parameter is which weight",
-        hint=_parts(module) or f"check this instead, once it is right: {stub}; 'mha-sym identify' finds the layout",
+        hint=_parts(module) or f"fill this in and check it instead: {stub}; once heads and names are right, "
+        "'mha-sym identify' on that finds layout=",
     )  # fmt: skip
 
 
