@@ -90,7 +90,7 @@ class Implementation:
         weights: the weights it has of its own, by stored name; if omitted, weights are drawn and handed over.
         names: stored names of the layout to the names that the implementation uses, where they differ.
         d_model, d_k, d_v: sizes that are fixed; those that are not are drawn, pairwise distinct.
-        bias: whether it adds biases: False, True for all four, or letters of ``qkvo``.
+        bias: the biases it adds: True for all four, or letters of ``qkvo``; if omitted, those that it takes.
         scale: what ``q . k`` is multiplied by, ``1/sqrt(d_k)`` if omitted.
         causal: it hides later keys by itself, whatever it is handed.
         aligned: how a causal mask lies where there are more or fewer keys than queries: ``top-left`` (query t sees key
@@ -209,10 +209,11 @@ class Implementation:
     @property
     def biases(self) -> str:
         """The biases it adds, letters of ``qkvo``."""
-        if self.weights is not None:
+        if self.weights is not None or not self.bias:  # what it has, or takes
             inverse = {theirs: ours for ours, theirs in self.stored.items()}
-            return self.how_stored.biases(inverse.get(name, name) for name in self.weights)
-        return {True: "qkvo", False: ""}.get(self.bias, "") if isinstance(self.bias, bool) else self.bias
+            have = self.arguments if self.weights is None else self.weights
+            return self.how_stored.biases(inverse.get(name, name) for name in have)
+        return self.bias if isinstance(self.bias, str) else "qkvo"
 
     @property
     def stored(self) -> dict[str, str]:
@@ -360,9 +361,8 @@ def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
     described = {"layout": _usual_layout(call, described), **described}
     impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
     inverse = {theirs: ours for ours, theirs in impl.stored.items()}
-    have = impl.how_stored.biases(inverse.get(word, word) for word in impl.arguments)
     alone = () if "takes" in described else tuple(left_alone(call, _parameters(call, tuple(inverse))))
-    return replace(impl, bias=have if have and not impl.bias else impl.bias, notes=(*impl.notes, *alone))
+    return replace(impl, notes=(*impl.notes, *alone))
 
 
 def left_alone(call: Callable[..., Any], given: Collection[str]) -> Iterator[str]:

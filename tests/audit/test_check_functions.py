@@ -38,6 +38,19 @@ def test_other_seeds_say_the_same(seed: int) -> None:
     assert check(wrong.joined_without_transpose, seed=seed).exit_code == 1
 
 
+def test_biases_that_a_described_function_takes_need_not_be_said() -> None:
+    def packed(x, w_qkv, b_qkv, w_o, b_o, heads):
+        parts = np.split(x @ w_qkv.T + b_qkv, 3, -1)
+        q, k, v = (part.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for part in parts)
+        weights = right.softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
+        return (weights @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o.T + b_o
+
+    for bias in (False, True, "qkvo"):
+        impl = Implementation(call=packed, layout="packed_linear", bias=bias)
+        assert impl.biases == "qkvo"
+        assert check(impl).ok
+
+
 def test_a_mask_fault_is_found_in_the_case_with_that_mask() -> None:
     cases = {
         "mask transposed": "causal (boolean)", "mask inverted": "padding (boolean)",

@@ -278,7 +278,11 @@ def test_a_causal_mask_from_the_other_corner_is_named_where_rows_keep_no_key():
 
     for sizes in ({"T": 7, "S": 4}, {"T": 4, "S": 7}):
         (found,) = check(attention, sizes=sizes).faults
-        assert found.name == "causal_aligned_bottom_right" and not found.twins
+        assert found.name == "causal_aligned_bottom_right"
+        switch = "less" if sizes["T"] > sizes["S"] else "more"  # of keys; it differs at other sizes only
+        assert [twin.names for twin in found.twins] == [(f"causal_alignment_switches_to_{switch}",)]
+    (found,) = check(attention).faults
+    assert found.name == "causal_aligned_bottom_right" and not found.twins
 
 
 def test_code_that_answers_in_a_shorter_format_is_judged_in_it():
