@@ -29,6 +29,7 @@ from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.inquiry import inquire
 from mha_sym.audit.mask_word import mask_as_meant
+from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.report import CheckReport
 from mha_sym.audit.setting import draw_setting, ties_of
 from mha_sym.audit.settle import TIED, Planned, Wishes, refuse_unreached, settled
@@ -107,13 +108,20 @@ def check(
     compared = tuple(one for run_ in evidence for one in run_.compared)
     conventions = _conventions(impl, cases)
     report = CheckReport(
-        target=impl.title, compared=compared, conventions=conventions, notes=(*impl.notes, *notes),
+        target=_title(impl), compared=compared, conventions=conventions, notes=(*impl.notes, *notes),
         coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem, backing=prove_specification(impl),
         findings=inquire(evidence, conventions, impl, _further(impl, plan)),
     )  # fmt: skip
     more = found_alignment(impl, plan) if report.ok else _where_it_agrees(impl, plan, report)
     notes = [*report.notes, *([more] if more else [])]
     return replace(report, notes=tuple(notes), seconds=time.perf_counter() - started)
+
+
+def _title(impl: Implementation) -> str:
+    """What was compared, with what was left out of it."""
+    if not isinstance(impl.call, WithoutTables):
+        return impl.title
+    return f"{impl.title} with zeros in {', '.join(impl.call.tables)}"
 
 
 def check_target(target: str, **options: Any) -> CheckReport:

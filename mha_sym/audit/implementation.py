@@ -41,6 +41,9 @@ TAKES: dict[str, tuple[str, str]] = {
     "need_weights": ("", "whether the attention weights are to be returned too, a bool"),
 }
 
+#: those of them that hide keys
+MASKS: tuple[str, ...] = ("mask", "keep", "drop", "key_keep", "key_drop", "causal")
+
 #: what an implementation may return, and the order of axes that is expected
 STAGES: dict[str, str] = {
     "q": "b h t k", "k": "b h s k", "v": "b h s v", "scores": "b h t s", "weights": "b h t s",

@@ -1,15 +1,20 @@
 """What a parameter that is called ``mask`` means: numbers to be added, or booleans, found out by running the code.
 
-Defines `mask_as_meant`.  Where a description says what the code takes, nothing is guessed.
+Defines `mask_as_meant`.  Where a description says what the code takes, nothing is guessed; of a torch module that was
+found to be attention without masks, the parameters that are called like masks are tried.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from mha_sym.audit.cases import cases_of
 from mha_sym.audit.compare import witness
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import TAKES, Implementation
+from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import Wishes, settled
 from mha_sym.audit.specification import specification
@@ -17,10 +22,23 @@ from mha_sym.errors import Problem
 
 #: the words for boolean masks, and what true means in them
 _BOOLEAN = {"keep": "may attend", "drop": "may not attend"}
+#: parameters of modules that are masks by their names, and what they may mean, the usual meaning first
+_MEANINGS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("mask", "attn_mask", "attention_mask"), ("mask", "keep", "drop")),
+    **dict.fromkeys(("key_padding_mask", "padding_mask"), ("key_drop", "key_keep")),
+    **{word: (word,) for word in ("keep", "drop", "key_keep", "key_drop")},
+}
+_ORDERS = {"t s": ("t s", "b 1 t s"), "b s": ("b s",)}
+_WORDS = {
+    "mask": "added to the scores", "keep": "true where a query may attend", "drop": "true where a query may not attend",
+    "key_keep": "true for keys that count", "key_drop": "true for keys that are padding",
+}  # fmt: skip
 
 
 def mask_as_meant(impl: Implementation, wishes: Wishes) -> tuple[Implementation, tuple[str, ...]]:
     """The implementation, its ``mask`` read as boolean where it is right only so, and a note that says so."""
+    if impl.module is not None and impl.takes is not None and not set(_WORDS) & set(impl.takes):
+        return _of_module(impl, wishes)
     if impl.takes is not None or "mask" not in impl.arguments or set(_BOOLEAN) & set(impl.arguments):
         return impl, ()
     if _agrees(impl, wishes):
@@ -30,6 +48,50 @@ def mask_as_meant(impl: Implementation, wishes: Wishes) -> tuple[Implementation,
         if _agrees(read, wishes):
             return read, (f"its mask was found to be boolean, true where a query {meaning}; it was checked as {word}",)
     return impl, ()
+
+
+def _of_module(impl: Implementation, wishes: Wishes) -> tuple[Implementation, tuple[str, ...]]:
+    """A module that takes x, and perhaps tables, with the first of its masks, if one meaning of it fits.
+
+    A name that means one thing is taken at its word, so that what is wrong with it is found.
+    """
+    parameters = inspect.signature(impl.module.forward).parameters
+    for name in (one for one in _MEANINGS if one in parameters and parameters[one].default is None):
+        tried = [(read, word) for word in _MEANINGS[name] for read in _handed(impl, name, word)]
+        for read, word in tried:
+            if _agrees(read, wishes):
+                return read, (f"its {name} was found to be {_WORDS[word]}",)
+        if len(_MEANINGS[name]) == 1:
+            return tried[0][0], (f"its {name} is taken to be {_WORDS[name]}",)
+        every = "; ".join(_WORDS[word] for word in _MEANINGS[name])
+        apart = replace(impl, name=f"{impl.title} called without {name}", notes=_notes(impl, name))
+        return apart, (
+            f"with its {name} it gives what attention gives under no meaning that was tried ({every}): what is said "
+            f"here holds for calls without {name}; describe it, takes=('x', 'mask') or 'keep', to have it judged",
+        )
+    return impl, ()
+
+
+def _handed(impl: Implementation, name: str, word: str) -> Iterator[Implementation]:
+    """The module with a mask as its parameter of this name, in every order of axes."""
+    assert impl.takes is not None
+
+    def handed(code: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *values: code(*values[:-1], **{name: values[-1]})
+
+    inner = impl.call
+    call = replace(inner, module=handed(inner.module)) if isinstance(inner, WithoutTables) else handed(inner)
+    for order in _ORDERS[TAKES[word][0]]:
+        yield replace(
+            impl, call=call, takes=(*impl.takes, word), axes={**impl.axes, word: order}, notes=_notes(impl, name)
+        )
+
+
+def _notes(impl: Implementation, name: str) -> tuple[str, ...]:
+    """Its notes, when something else is said of a parameter of this name."""
+    old, new = f"nothing is said of {name}: ", "nothing is said of "
+    kept = (note for note in impl.notes if not note.startswith(old))
+    return tuple(note.replace(f"{new}{name}, ", new).replace(f", {name}: no", ": no") for note in kept)
 
 
 def _taking(impl: Implementation, word: str) -> Implementation:

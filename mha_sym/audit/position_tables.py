@@ -36,13 +36,13 @@ class WithoutTables:
     tables: Mapping[str, Any]
     drawn: Mapping[str, Any]
 
-    def __call__(self, weights: Mapping[str, Any], *values: Any) -> Any:
+    def __call__(self, weights: Mapping[str, Any], *values: Any, **named: Any) -> Any:
         """The code with zeros."""
-        return self.module({**weights, **self.tables}, *values)
+        return self.module({**weights, **self.tables}, *values, **named)
 
-    def with_tables(self, weights: Mapping[str, Any], *values: Any) -> Any:
+    def with_tables(self, weights: Mapping[str, Any], *values: Any, **named: Any) -> Any:
         """The code with values in its tables."""
-        return self.module({**weights, **self.drawn}, *values)
+        return self.module({**weights, **self.drawn}, *values, **named)
 
 
 def whole(impl: Implementation) -> Implementation:

@@ -15,7 +15,8 @@ import sympy
 
 from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.code_proof import CaseProof, CodeProof
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import MASKS, Implementation
+from mha_sym.audit.mask_word import mask_as_meant
 from mha_sym.audit.position_tables import whole, with_bias
 from mha_sym.audit.proof_claims import against_specification, together
 from mha_sym.audit.proof_conditions import excluded, in_words, once
@@ -23,6 +24,7 @@ from mha_sym.audit.proof_import import Import, fixed_sizes, imported, validate
 from mha_sym.audit.proof_stages import in_stages
 from mha_sym.audit.proof_trace import departure
 from mha_sym.audit.setting import Setting, ties_of
+from mha_sym.audit.settle import Wishes
 from mha_sym.axes import size_symbol
 from mha_sym.errors import Problem, TargetProblem
 from mha_sym.importers.fold import fold
@@ -59,7 +61,8 @@ def prove_code(
         >>> found.verdict.value, found.symbolic
         ('proved', ('B', 'T', 'd_k', 'd_model', 'd_v', 'h'))
     """
-    impl = whole(impl)
+    impl, meant = mask_as_meant(impl, Wishes(draws=1, causal=causal))
+    impl = whole(replace(impl, notes=(*impl.notes, *meant)))
     cases = distinct(cases_of(impl, causal))
     if not cases:
         raise TargetProblem("nothing is left to prove", where=impl.title, got=f"causal={causal}")
@@ -84,7 +87,8 @@ def conventions(impl: Implementation) -> str:
     """The specification in words: scale, biases, mask, heads."""
     scale = "1/sqrt(d_k)" if impl.scale is None else str(impl.scale)
     biases = ", ".join(f"b_{letter.upper()}" for letter in impl.biases) or "no biases"
-    mask = "causal by itself" if impl.causal else "masks as they are handed over"
+    handed = set(MASKS) & set(impl.arguments)
+    mask = "causal by itself" if impl.causal else "masks as they are handed over" if handed else "no mask"
     grouped = ", several query heads to a key head" if impl.how_stored.grouped else ""
     rotary = "" if impl.positions is None else f", {impl.positions}"
     return f"multi-head attention with scale {scale}, {biases}, {mask}{grouped}{rotary}"

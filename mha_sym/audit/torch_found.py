@@ -7,6 +7,7 @@ module's output within the bound, on two draws.  This runs the module.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,8 @@ from mha_sym.errors import Problem, TargetProblem
 
 #: batch, length
 _RUN_AT = ((2, 5), (3, 7))
+#: buffers with the frequencies of rotary positions, or with their tables
+_POSITIONS = re.compile(r"inv_freq|freqs|rope|rotary|(^|[._])(cos|sin)", re.IGNORECASE)
 _FOUND = "found by names, shapes and a probe in numbers"
 
 
@@ -88,16 +91,16 @@ class _Probe:
     def code(self) -> Callable[..., Any]:
         """The module as a function; with zeros in its tables, if it has some."""
         if not self.tables:
-            return lambda weights, x: self.call(weights, x)
+            return self.call
         torch = import_torch()
         kind = getattr(torch, self.dtype)
         drawn = {name: torch.from_numpy(_drawn(name, one.shape)).to(kind) for name, one in self.tables.items()}
         return WithoutTables(self.call, {name: torch.zeros_like(one) for name, one in drawn.items()}, drawn)
 
-    def call(self, weights: Mapping[str, Any], x: Any) -> Any:
+    def call(self, weights: Mapping[str, Any], x: Any, **named: Any) -> Any:
         """The module on one input; of several outputs the first is y."""
         torch = import_torch()
-        result = torch.func.functional_call(self.module, dict(weights), (x,))
+        result = torch.func.functional_call(self.module, dict(weights), (x,), named)
         while isinstance(result, tuple | list):
             result = result[0]
         return result
@@ -135,7 +138,19 @@ class _Probe:
         return Seen(arrays, DumpSettings(heads=self.heads, kv_heads=self.kv_heads, dtype=self.dtype), self.name)
 
     def supposed(self, refusal: Problem) -> Implementation:
-        """What the names say, where no reading gives what the module gives: it may be wrong, and then it is shown."""
+        """What the names say, where no reading gives what the module gives: it may be wrong, and then it is shown.
+
+        Raises:
+            Problem: the refusal, or that the module turns by positions of its own, of which nothing can be said.
+        """
+        turning = [name for name, _ in self.module.named_buffers() if _POSITIONS.search(name)]
+        if turning:
+            raise TargetProblem(
+                f"{self.name} seems to make tables of rotary positions by itself, which are not read yet",
+                got=f"a buffer {turning[0]}",
+                expected="tables that are handed over, cos (t, d_k) and sin (t, d_k)",
+                hint="let forward take cos and sin, or position_embeddings=(cos, sin), as transformers does",
+            )
         weights = [name for name, shape in self.shapes.items() if len(shape) > 1]
         said = supposed(namings(self.shapes), weights, "linear", "packed_linear")
         if said is None:

@@ -154,8 +154,8 @@ def _with_tables(plain: Implementation, handing: Handing, rotary: Rotary, module
     """The implementation that takes x as one that takes tables."""
     torch = import_torch()
 
-    def call(weights: Mapping[str, Any], x: Any, cos: Any, sin: Any) -> Any:
-        result = torch.func.functional_call(plain.module, dict(weights), (x, cos, sin))
+    def call(weights: Mapping[str, Any], x: Any, cos: Any, sin: Any, **named: Any) -> Any:
+        result = torch.func.functional_call(plain.module, dict(weights), (x, cos, sin), named)
         while isinstance(result, tuple | list):
             result = result[0]
         return result
