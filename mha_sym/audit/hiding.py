@@ -143,7 +143,8 @@ def _beyond(fault: Fault, around: Surroundings) -> str:
     apart = {**_APART, **({"h": 6, "G": 2} if around.groups else {})}
     for name, other in fault.ties.items():
         apart[name] = _product(apart, (other,) if isinstance(other, str) else other)
-    if not around.cross and effect(fault, apart, replace(around, cross=True)):
+    turned = {**apart, "T": apart["S"], "S": apart["T"]}  # with more queries than keys
+    if not around.cross and any(effect(fault, one, replace(around, cross=True)) for one in (apart, turned)):
         return "S = T"
     apart["S"] = apart["T"]
     if effect(fault, apart, replace(around, own_scale=True)):

@@ -6,6 +6,7 @@ import numpy as np
 
 from mha_sym.audit import Implementation
 from mha_sym.audit.faults import Fault, find_fault
+from tests.audit import mistakes_public  # noqa: F401  adds to MISTAKES
 from tests.audit.mistakes import MISTAKES, Layer
 
 _MASKS = (

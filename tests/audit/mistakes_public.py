@@ -111,7 +111,7 @@ def pairs_repacked(pack, read):
 
     def function(a):
         groups, new = a.groups or a.heads, {}
-        for kind in ("w_", "b_"):
+        for kind in (one for one in ("w_", "b_") if f"{one}k" in a.w):
             flat = pack(*(alone(a.w[kind + letter], a.heads, groups) for letter in "kv"))
             for letter, value in zip("kv", read(flat, groups), strict=True):
                 each = value.reshape(*flat.shape[:-1], groups, -1)

@@ -33,7 +33,8 @@ def test_the_fault_that_was_made_is_named(name):
     assert report.verdict == "disagree", report.text()
     (found,) = report.faults
     assert name in found.names, report.text()
-    assert found.telling >= 3 and found.difference <= found.bound
+    # what depends on which length is the greater shows in every other draw
+    assert found.telling >= (1 if "switches" in name else 3) and found.difference <= found.bound
     proved = {one for twin in found.twins if twin.proved for one in twin.names}
     assert name == found.name or name in proved or name in UNPROVED, found.twins
 

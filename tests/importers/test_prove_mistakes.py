@@ -11,8 +11,11 @@ from tests.audit.implementations import implementation
 
 NAMED = [one.name for one in faults() if not one.random and "groups" not in one.needs]
 
-#: code that asks whether some entries of a mask are infinite: outside of the vocabulary
+#: code that asks whether some entries of a mask are infinite, or whether projections are positive, or that calls the
+#: error function: outside of the vocabulary
 NOT_FOLLOWED = {
+    "relu_on_queries", "relu_on_keys", "relu_on_values", "relu_on_projections", "relu_on_output",
+    "relu_on_projections_and_output", "gelu_on_projections",
     "mask_scaled_too", "masks_transposed", "masks_ignored", "additive_mask_ignored", "additive_mask_transposed",
     "additive_mask_subtracted", "additive_mask_multiplied", "mask_added_after_softmax",
 }  # fmt: skip

@@ -19,7 +19,7 @@ from tests.audit.right import RIGHT, softmax
 from tests.audit.wrong import WRONG
 
 #: what cannot be followed: it takes numbers out of arrays one by one
-NOT_FOLLOWED = {"loops over everything", "diagonal masked too"}
+NOT_FOLLOWED = {"loops over everything"}
 #: sizes that the code fixes, where it loops over them
 FIXED = {"a list of heads": {"h": 3}, "queries and keys folded": {"h": 3}, "owns its weights": "own", "factory": "own"}
 
