@@ -1,7 +1,7 @@
 """The ways in which an implementation is called: without a mask, causal, with padding, with an additive mask.
 
-Defines `Case`, `cases_of` (those that an implementation's arguments allow) and the arrays of each mask.  What the
-specification does with a mask is in `mha_sym.audit.specification`.
+Defines `Case`, `cases_of` (those that an implementation's arguments allow), `with_any_keys` and the arrays of each
+mask.  What the specification does with a mask is in `mha_sym.audit.specification`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Case:
         need_weights: whether attention weights are asked for.
         aligned: where a causal mask starts if there are more or fewer keys than queries: ``top-left``,
             ``bottom-right``, or nothing if that is not said.
+        drawn: whether ``causal`` hides keys that are drawn instead of the later ones.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     same: bool = False
     need_weights: bool = True
     aligned: str = ""
+    drawn: bool = False
 
     @property
     def as_many_keys(self) -> bool:
@@ -70,6 +72,33 @@ def cases_of(impl: Implementation, causal: bool | None = None) -> tuple[Case, ..
     found = [*_masked(impl, masks, paddings, later), *_without_weights(impl, paddings, later)]
     chosen = (case for case in found if causal is None or bool(case.causal) == causal)
     return tuple(replace(case, aligned=impl.aligned) if case.causal else case for case in chosen)
+
+
+def with_any_keys(impl: Implementation) -> Case | None:
+    """The way of calling with a boolean mask that hides keys that are drawn, if there is one.
+
+    It is for code that is right in all other ways: faults of masks show more plainly in a causal mask.
+
+    Example:
+        >>> with_any_keys(Implementation(call=lambda x, w_q, w_k, w_v, w_o, heads, drop: x)).name
+        'boolean mask, any keys'
+    """
+    word = next(iter(_of(("keep", "drop"), impl.arguments)), "")
+    if not word or impl.causal or "b" in impl.order(word).split():
+        return None
+    return Case("boolean mask, any keys", word, same=not impl.is_cross, drawn=True)
+
+
+def any_keep(rng: np.random.Generator, queries: int, keys: int) -> Array:
+    """``(t, s)``, drawn, so that every query keeps a key.
+
+    Example:
+        >>> bool(any_keep(np.random.default_rng(0), 3, 5).any(axis=1).all())
+        True
+    """
+    keep = rng.random((queries, keys)) < 0.6
+    keep[np.arange(queries), rng.integers(0, keys, queries)] = True
+    return keep
 
 
 def _of(words: tuple[str, ...], takes: tuple[str, ...]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from mha_sym.audit.cases import cases_of
+from mha_sym.audit.cases import cases_of, with_any_keys
 from mha_sym.audit.compare import witness
 from mha_sym.audit.implementation import TAKES, Implementation
 from mha_sym.audit.position_tables import WithoutTables
@@ -106,7 +106,9 @@ def _taking(impl: Implementation, word: str) -> Implementation:
 def _agrees(impl: Implementation, wishes: Wishes) -> bool:
     """Whether one draw for each way of calling agrees."""
     try:
-        found, plan, _ = settled(impl, cases_of(impl, wishes.causal), wishes)
+        any_keys = with_any_keys(impl) if wishes.causal is None else None
+        cases = (*cases_of(impl, wishes.causal), *([any_keys] if any_keys else []))
+        found, plan, _ = settled(impl, cases, wishes)
         for one in plan:
             setting = draw_setting(found, one.case, wishes.seed, 0, one.wishes.sizes, wishes.lengths)
             if witness(found, specification(found, one.case), setting, one.case.name).wrong:

@@ -17,7 +17,7 @@ from mha_sym.attention.layouts import INPUT_WIDTHS
 from mha_sym.attention.rotary import PAIR_COUNT, REST, Rotary
 from mha_sym.attention.rows import GROUPS
 from mha_sym.audit.call import letters
-from mha_sym.audit.cases import Case, causal_keep, mask_argument, padding_keep
+from mha_sym.audit.cases import Case, any_keep, causal_keep, mask_argument, padding_keep
 from mha_sym.audit.draw import SIZES, Same, draw_lengths, draw_sizes, draw_values
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.precision import Array, rounded
@@ -82,6 +82,8 @@ def draw_setting(
     arrays: dict[str, Array] = {**weights, **x, **_tables(impl, rng, chosen)}
     if "b s" in parts:
         arrays["key_keep"] = parts["b s"]
+    if case.drawn:
+        arrays["keep"] = parts["t s"]
     mask = None
     if case.additive:
         arrays["mask"] = draw_values(rng, _mask_shape(impl, chosen), impl.dtype)
@@ -275,7 +277,8 @@ def _kept_parts(
 ) -> dict[str, Array]:
     parts = {}
     if case.causal:
-        parts["t s"] = causal_keep(sizes["T"], sizes["S"], case.aligned)
+        tokens = sizes["T"], sizes["S"]
+        parts["t s"] = any_keep(rng, *tokens) if case.drawn else causal_keep(*tokens, case.aligned)
     if case.padding:
         drawn = draw_lengths(rng, sizes["B"], sizes["S"], whole)
         parts["b s"] = padding_keep(drawn if lengths is None else _lengths(lengths, sizes), sizes["S"])

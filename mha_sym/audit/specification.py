@@ -128,7 +128,9 @@ def mask_axes(impl: Implementation, d: Dims) -> tuple[Axis, ...]:
 
 
 def _keep(case: Case, d: Dims) -> Expr | None:
-    """The kept keys as an expression: the causal mask, the padding mask, or both."""
+    """The kept keys as an expression: the causal mask, the padding mask, or both; or any."""
+    if case.drawn:
+        return Input("keep", (d.t, d.s), "mask", boolean=True)
     causal = bottom_right(d) if case.aligned == "bottom-right" else Compare("le", d.s, d.t)
     padding = Input("key_keep", (d.b, d.s), "mask", boolean=True)
     if case.causal and case.padding:

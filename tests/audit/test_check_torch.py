@@ -33,7 +33,7 @@ def test_multihead_attention_agrees(widths: str, bias: bool, batch_first: bool) 
     assert {one.case for one in report.compared} == {
         "no mask", "causal (boolean)", "causal (additive)", "padding (boolean)", "causal and padding",
         "additive mask, finite", "no weights asked for", "no weights asked for, causal",
-        "no weights asked for, padding",
+        "no weights asked for, padding", "boolean mask, any keys",
     }  # fmt: skip
     assert {one.stage for one in report.compared if one.case == "causal and padding"} == {"weights", "y"}
     assert {one.stage for one in report.compared if one.case == "no weights asked for"} == {"y"}

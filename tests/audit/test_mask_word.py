@@ -59,3 +59,27 @@ def test_a_mask_without_effect_is_no_boolean_one():
 def test_what_a_description_says_is_not_guessed():
     said = Implementation(call=kept, takes=("x", "w_q", "w_k", "w_v", "w_o", "heads", "mask"))
     assert check(said, draws=1).verdict == "disagree"
+
+
+def test_code_that_hides_later_keys_whatever_mask_it_is_given_is_wrong():
+    """A causal mask alone would not show it; nor is an additive mask taken for a boolean one then."""
+
+    def own_triangle(x, w_q, w_k, w_v, w_o, heads, keep=None):
+        later = np.tri(x.shape[1], dtype=bool)
+        return attention(x, w_q, w_k, w_v, w_o, heads, lambda s: s if keep is None else np.where(later, s, -np.inf))
+
+    report = check(own_triangle)
+    assert not report.ok and {one.case for one in report.compared if not one.ok} == {"boolean mask, any keys"}
+
+    def additive(x, w_q, w_k, w_v, w_o, heads, mask=None):
+        return own_triangle(x, w_q, w_k, w_v, w_o, heads, mask)
+
+    report = check(additive)
+    assert not report.ok and not any("boolean" in note for note in report.notes)
+
+
+def test_any_keys_are_hidden_only_where_all_else_is_right():
+    report = check(kept)
+    assert report.ok and {one.case for one in report.compared} >= {"causal (boolean)", "boolean mask, any keys"}
+    inverted = check(lambda x, w_q, w_k, w_v, w_o, heads, keep=None: dropped(x, w_q, w_k, w_v, w_o, heads, keep))
+    assert not inverted.ok and "boolean mask, any keys" not in {one.case for one in inverted.compared}
