@@ -1,6 +1,7 @@
 """The corpus judges the audit: every fault is found, nearly all are named alone, and right code is never flagged.
 
-``python -m tests.audit.test_corpus`` prints the figures.  The code of the corpus knows the catalogue only by the names
+The tests take every fault in one of the two frameworks; ``python -m tests.audit.test_corpus`` tries all in both and
+prints the figures.  The code of the corpus knows the catalogue only by the names
 of its faults.
 """
 
@@ -70,7 +71,10 @@ def told(what: str, n: int, missed: list[Judged], crowded: list[Judged]) -> str:
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_every_fault_is_found_and_nearly_all_alone(framework: str) -> None:
-    n, missed, crowded = figures(one for one in ITEMS if one.code.framework == framework)
+    turns = {one.truth: n % 2 == 0 for n, one in enumerate(FAULTS)}
+    mine = [one for one in ITEMS if turns[next(iter(one.truth))] is (framework == "numpy")]
+    n, missed, crowded = figures(one for one in mine if one.code.framework == framework)
+    assert n > 80
     print(told(framework, n, missed, crowded))
     assert not missed
     assert len(crowded) <= 0.05 * n, crowded
