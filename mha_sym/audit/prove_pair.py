@@ -14,10 +14,12 @@ from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.check import _described
 from mha_sym.audit.code_proof import CaseProof, CodeProof
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.mask_word import mask_as_meant
 from mha_sym.audit.position_tables import whole
 from mha_sym.audit.proof_claims import against_each_other, together
 from mha_sym.audit.proof_import import Import, imported
-from mha_sym.audit.prove_code import Work, as_expression, conventions, distinct, for_any_tables, masks_of, prove_code
+from mha_sym.audit.prove_code import Work, as_expression, distinct, for_any_tables, masks_of, prove_code
+from mha_sym.audit.settle import Wishes
 from mha_sym.audit.specification import exact_scale
 from mha_sym.audit.target import load
 from mha_sym.errors import Problem, TargetProblem
@@ -25,6 +27,9 @@ from mha_sym.importers.fold import fold
 from mha_sym.importers.graph import Graph
 from mha_sym.importers.lookups import BIAS, looked_up
 from mha_sym.proof.theorem import Verdict
+
+#: what is said where one of two takes masks that the other does not
+_ALIKE = "in the ways of calling that both have"
 
 
 def prove_target(
@@ -65,23 +70,33 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
         >>> prove_equal(*pair).verdict.value
         'proved'
     """
-    one, other = whole(one), whole(other)
     if _same_parameters(one, other):
         other = replace(other, layout=one.layout, names=one.names)
     elif one.how_stored.rows != other.how_stored.rows or one.biases != other.biases:
         return _both(prove_code(one, causal), prove_code(other, causal), one, other)
-    masks = {masks_of(case) for case in cases_of(other, causal)}
-    cases = [case for case in distinct(cases_of(one, causal)) if masks_of(case) in masks]
+    one, other = (whole(_with_its_mask(side, causal)) for side in (one, other))
+    ways, others = ({masks_of(case) for case in cases_of(side, causal)} for side in (one, other))
+    cases = [case for case in distinct(cases_of(one, causal)) if masks_of(case) in others]
     if not cases:
         raise TargetProblem(f"{one.title} and {other.title} are called in no way alike", where=one.title)
-    def prove(tables: Implementation) -> CodeProof:
-        return _Pair(tables, {}, other=replace(other, rotary=tables.rotary)).all(cases)
-
     if one.rotary != other.rotary:
         raise TargetProblem(
             f"{one.title} and {other.title} have other positions", got=f"{one.positions}; {other.positions}"
         )
-    return replace(for_any_tables(one, prove), against=other.title)
+
+    def prove(tables: Implementation) -> CodeProof:
+        return _Pair(tables, {}, other=replace(other, rotary=tables.rotary)).all(cases)
+
+    told = other.title if ways == others else f"{other.title} {_ALIKE}"
+    return replace(for_any_tables(one, prove), against=told)
+
+
+def _with_its_mask(impl: Implementation, causal: bool | None) -> Implementation:
+    """A module that is handed its mask, if it has one that fits; that it has none or another is told with it."""
+    if impl.module is None:
+        return impl
+    read, meant = mask_as_meant(impl, Wishes(draws=1, causal=causal))
+    return replace(read, notes=(*read.notes, *meant))
 
 
 def _same_parameters(one: Implementation, other: Implementation) -> bool:
@@ -96,19 +111,37 @@ def _same_parameters(one: Implementation, other: Implementation) -> bool:
 
 
 def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Implementation) -> CodeProof:
-    """Two proofs against the specification as one: equal if both are proved, and the specification is the same."""
-    alike = conventions(one) == conventions(other) and exact_scale(one) == exact_scale(other)
+    """Two proofs against the specification as one: equal if both are proved, and the specification is the same.
+
+    Where a bias is looked up by position, the specification has that of the code, and is not the same.
+    """
+    have = [{case.case for case in proof.cases} for proof in (left, right)]
+    left, right = (
+        replace(proof, cases=tuple(case for case in proof.cases if case.case in have[0] & have[1]))
+        for proof in (left, right)
+    )
+    looked = any(biases_of(case.found.graph) for proof in (left, right) for case in proof.cases)
+    alike = _specified(one) == _specified(other) and not looked
     found = {left.verdict, right.verdict}
-    words = f"{one.title} is {left.verdict.value} and {other.title} is {right.verdict.value} against the specification"
+    verdicts = " and ".join(f"{proof.target} is {proof.verdict.value}" for proof in (left, right))
+    words = f"{verdicts} against the specification"
+    if looked:
+        words += ", which has a bias of the code's own, looked up by position"
     seconds = {name: left.seconds[name] + right.seconds[name] for name in left.seconds}
+    brought = f"{right.target}, once its weights are brought from {one.how_stored.name} to {other.how_stored.name},"
     made = replace(
-        left, cases=(*_named(left, one), *_named(right, other)), seconds=seconds, problem=left.problem or right.problem,
+        left, cases=(*_named(left), *_named(right)), seconds=seconds, problem=left.problem or right.problem,
         notes=(*left.notes, f"their weights are stored differently: {words}"),
-        against=f"{other.title}, once its weights are brought from {one.how_stored.name} to {other.how_stored.name},",
+        against=brought if have[0] == have[1] else f"{brought} {_ALIKE},",
     )  # fmt: skip
     if alike and Verdict.PROVED in found and Verdict.UNDECIDED not in found:
         return made
     return replace(made, cases=(), problem=made.problem or TargetProblem(f"this says nothing of both: {words}"))
+
+
+def _specified(impl: Implementation) -> tuple[Hashable, ...]:
+    """What the specification of an implementation rests on, but for how it is called."""
+    return exact_scale(impl), impl.biases, impl.causal, impl.how_stored.grouped, impl.positions
 
 
 def biases_of(graph: Graph) -> list[Hashable]:
@@ -116,9 +149,9 @@ def biases_of(graph: Graph) -> list[Hashable]:
     return [one.same for one in looked_up(graph)[1]]
 
 
-def _named(proof: CodeProof, impl: Implementation) -> list[CaseProof]:
+def _named(proof: CodeProof) -> list[CaseProof]:
     """The cases of one of two, under its name."""
-    return [replace(case, case=f"{impl.title} and the specification, {case.case}") for case in proof.cases]
+    return [replace(case, case=f"{proof.target} and the specification, {case.case}") for case in proof.cases]
 
 
 @dataclass

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mha_sym.audit import check
+from mha_sym.audit import Implementation, check
 from mha_sym.audit.probe import Probed, found
 from mha_sym.audit.prove_pair import prove_equal
 from mha_sym.audit.target import as_implementation
@@ -139,3 +139,94 @@ def test_code_known_by_numbers_alone_is_read_as_its_names_say_where_nothing_fits
     made = found(probed(Separate.scale, swap=True))
     assert made.names["w_q"] == "q_proj.weight" and made.how_stored.name == "combined"
     assert "under no layout that fits" in made.notes[-1]
+
+
+# ---------------------------------------------------------------- weights that are stored differently
+
+
+def equal(one, other):
+    return prove_equal(*(as_implementation(side, name) for side, name in ((one, "one"), (other, "other"))))
+
+
+class Packed(torch.nn.Module):
+    """The same attention as `Separate` with one matrix; ``late`` adds its mask after the softmax."""
+
+    def __init__(self, late=False):
+        super().__init__()
+        self.heads, self.late = 4, late
+        self.qkv, self.out = torch.nn.Linear(24, 72), torch.nn.Linear(24, 24)
+
+    def projected(self, x):
+        return self.qkv(x).chunk(3, -1)
+
+    def forward(self, x, attn_mask=None):
+        b, t, _ = x.shape
+        q, k, v = (part.view(b, t, 4, 6).transpose(1, 2) for part in self.projected(x))
+        scores = q @ k.transpose(-1, -2) / 6**0.5
+        scores = scores if attn_mask is None or self.late else scores + attn_mask
+        weights = scores.softmax(-1)
+        weights = weights + attn_mask if attn_mask is not None and self.late else weights
+        return self.out((weights @ v).transpose(1, 2).reshape(b, t, -1))
+
+
+class Unpacked(Packed):
+    """The same with a matrix each."""
+
+    def __init__(self):
+        super().__init__()
+        del self.qkv
+        self.q, self.k, self.v = (torch.nn.Linear(24, 24) for _ in range(3))
+
+    def projected(self, x):
+        return self.q(x), self.k(x), self.v(x)
+
+
+class Looked(torch.nn.Module):
+    """Attention without a scale, and a bias that it looks up by position."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = 4
+        self.q, self.k, self.v = (torch.nn.Linear(20, 24, bias=False) for _ in range(3))
+        self.o = torch.nn.Linear(24, 20, bias=False)
+        self.relative = torch.nn.Embedding(8, 4)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = (one(x).view(b, t, 4, 6).transpose(1, 2) for one in (self.q, self.k, self.v))
+        apart = torch.arange(t)[None, :] - torch.arange(t)[:, None]
+        bias = self.relative(apart.clamp(-4, 3) + 4).permute(2, 0, 1)[None]
+        return self.o(((q @ k.transpose(-1, -2) + bias).softmax(-1) @ v).transpose(1, 2).reshape(b, t, -1))
+
+
+class Unbiased(Looked):
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = (one(x).view(b, t, 4, 6).transpose(1, 2) for one in (self.q, self.k, self.v))
+        return self.o(((q @ k.transpose(-1, -2)).softmax(-1) @ v).transpose(1, 2).reshape(b, t, -1))
+
+
+def unscaled(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    weights = np.exp(q @ k.swapaxes(-1, -2))
+    z = weights / weights.sum(-1, keepdims=True) @ v
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def test_a_bias_that_one_looks_up_is_not_taken_for_nothing():
+    """Each is what its own specification says, and these differ."""
+    plain = Implementation(call=unscaled, scale=1, heads=4)
+    assert equal(Looked(), plain).verdict.value == "undecided"
+    assert equal(plain, Looked()).verdict.value == "undecided"
+    assert equal(Unbiased(), plain).verdict.value == "proved"
+
+
+def test_a_mask_that_fits_one_only_is_not_claimed_of_both():
+    assert equal(Packed(), Packed()).against == "other"
+    found = equal(Packed(), Packed(late=True))
+    assert found.verdict.value == "proved"
+    assert found.against == "other called without attn_mask in the ways of calling that both have"
+    assert [case.case for case in found.cases] == ["no mask"]
+    found = equal(Unpacked(), Packed(late=True))  # stored differently: each is compared with the specification
+    assert found.verdict.value == "proved" and "called without attn_mask" in found.against
+    assert all(case.case.endswith("no mask") for case in found.cases)
