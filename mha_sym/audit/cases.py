@@ -74,19 +74,23 @@ def cases_of(impl: Implementation, causal: bool | None = None) -> tuple[Case, ..
     return tuple(replace(case, aligned=impl.aligned) if case.causal else case for case in chosen)
 
 
-def with_any_keys(impl: Implementation) -> Case | None:
+def with_any_keys(impl: Implementation, causal: bool | None = None) -> tuple[Case, ...]:
     """The way of calling with a boolean mask that hides keys that are drawn, if there is one.
 
     It is for code that is right in all other ways: faults of masks show more plainly in a causal mask.
 
+    Args:
+        impl: the implementation.
+        causal: as for `cases_of`; this mask is neither causal nor absent.
+
     Example:
-        >>> with_any_keys(Implementation(call=lambda x, w_q, w_k, w_v, w_o, heads, drop: x)).name
-        'boolean mask, any keys'
+        >>> [case.name for case in with_any_keys(Implementation(call=lambda x, w_q, w_k, w_v, w_o, heads, drop: x))]
+        ['boolean mask, any keys']
     """
     word = next(iter(_of(("keep", "drop"), impl.arguments)), "")
-    if not word or impl.causal or "b" in impl.order(word).split():
-        return None
-    return Case("boolean mask, any keys", word, same=not impl.is_cross, drawn=True)
+    if not word or impl.causal or causal is not None or "b" in impl.order(word).split():
+        return ()
+    return (Case("boolean mask, any keys", word, same=not impl.is_cross, drawn=True),)
 
 
 def any_keep(rng: np.random.Generator, queries: int, keys: int) -> Array:

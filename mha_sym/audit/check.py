@@ -26,7 +26,7 @@ from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.dropout import explained, training_note
 from mha_sym.audit.empty_rows import explained as explained_rows
 from mha_sym.audit.evidence import Evidence
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.inquiry import inquire
 from mha_sym.audit.mask_word import mask_as_meant
 from mha_sym.audit.position_tables import WithoutTables
@@ -200,8 +200,10 @@ def _compare_all(
 
 def _any_keys(impl: Implementation, plan: Sequence[Planned], causal: bool | None) -> list[Planned]:
     """A boolean mask that hides any keys, at the sizes at which the causal one was tried."""
-    case = with_any_keys(impl) if causal is None else None
-    return [] if case is None else [Planned(case, one.wishes) for one in plan if one.case.causal == case.causal][:1]
+    return [
+        Planned(case, next(one.wishes for one in plan if one.case.causal == case.causal))
+        for case in with_any_keys(impl, causal)
+    ]
 
 
 def _further(impl: Implementation, plan: Sequence[Planned]) -> More:
@@ -240,7 +242,7 @@ def _where_it_agrees(impl: Implementation, plan: Sequence[Planned], report: Chec
 def _conventions(impl: Implementation, cases: Sequence[Case]) -> tuple[Convention, ...]:
     by = "its description" if impl.takes is not None else "the names of its parameters"
     weights = "its weights" if impl.weights is not None else by
-    masks = [word for word in ("mask", "keep", "drop", "key_keep", "key_drop", "causal") if word in impl.arguments]
+    masks = [word for word in MASKS if word in impl.arguments]
     scale = "1/sqrt(d_k)" if impl.scale is None else str(impl.scale)
     combined = impl.layout == find_layout("combined")
     heads = "drawn" if impl.heads is None else str(impl.heads)

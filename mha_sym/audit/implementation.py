@@ -41,8 +41,9 @@ TAKES: dict[str, tuple[str, str]] = {
     "need_weights": ("", "whether the attention weights are to be returned too, a bool"),
 }
 
-#: those of them that hide keys
-MASKS: tuple[str, ...] = ("mask", "keep", "drop", "key_keep", "key_drop", "causal")
+#: those of them that are boolean masks, and all that hide keys
+KEEPS: tuple[str, ...] = ("keep", "drop", "key_keep", "key_drop")
+MASKS: tuple[str, ...] = ("mask", *KEEPS, "causal")
 
 #: what an implementation may return, and the order of axes that is expected
 STAGES: dict[str, str] = {

@@ -13,20 +13,21 @@ from typing import Any
 
 from mha_sym.audit.cases import cases_of, with_any_keys
 from mha_sym.audit.compare import witness
-from mha_sym.audit.implementation import TAKES, Implementation
+from mha_sym.audit.implementation import KEEPS, TAKES, Implementation
+from mha_sym.audit.naming import MASKS_CALLED
 from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import Wishes, settled
 from mha_sym.audit.specification import specification
 from mha_sym.errors import Problem
 
-#: the words for boolean masks, and what true means in them
-_BOOLEAN = {"keep": "may attend", "drop": "may not attend"}
+#: what a mask between queries and keys may be besides added
+_BOOLEAN = ("keep", "drop")
 #: parameters of modules that are masks by their names, and what they may mean, the usual meaning first
 _MEANINGS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("mask", "attn_mask", "attention_mask"), ("mask", "keep", "drop")),
+    **dict.fromkeys(MASKS_CALLED, ("mask", *_BOOLEAN)),
     **dict.fromkeys(("key_padding_mask", "padding_mask"), ("key_drop", "key_keep")),
-    **{word: (word,) for word in ("keep", "drop", "key_keep", "key_drop")},
+    **{word: (word,) for word in KEEPS},
 }
 _ORDERS = {"t s": ("t s", "b 1 t s"), "b s": ("b s",)}
 _WORDS = {
@@ -43,10 +44,10 @@ def mask_as_meant(impl: Implementation, wishes: Wishes) -> tuple[Implementation,
         return impl, ()
     if _agrees(impl, wishes):
         return impl, ()
-    for word, meaning in _BOOLEAN.items():
+    for word in _BOOLEAN:
         read = _taking(impl, word)
         if _agrees(read, wishes):
-            return read, (f"its mask was found to be boolean, true where a query {meaning}; it was checked as {word}",)
+            return read, (f"its mask was found to be boolean, {_WORDS[word]}; it was checked as {word}",)
     return impl, ()
 
 
@@ -106,8 +107,7 @@ def _taking(impl: Implementation, word: str) -> Implementation:
 def _agrees(impl: Implementation, wishes: Wishes) -> bool:
     """Whether one draw for each way of calling agrees."""
     try:
-        any_keys = with_any_keys(impl) if wishes.causal is None else None
-        cases = (*cases_of(impl, wishes.causal), *([any_keys] if any_keys else []))
+        cases = (*cases_of(impl, wishes.causal), *with_any_keys(impl, wishes.causal))
         found, plan, _ = settled(impl, cases, wishes)
         for one in plan:
             setting = draw_setting(found, one.case, wishes.seed, 0, one.wishes.sizes, wishes.lengths)

@@ -15,6 +15,8 @@ from mha_sym.attention.layouts import LAYOUTS, Layout
 #: attributes that hold the number of heads, and of key and value heads
 HEADS = ("num_heads", "n_heads", "n_head", "num_attention_heads", "nhead", "heads", "n_heads_q", "h", "H")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "kv_heads", "n_kv_head")
+#: parameters of modules that are masks between queries and keys, of whatever kind
+MASKS_CALLED = ("attention_mask", "attn_mask", "mask")
 #: what people call the matrices
 _CALLED = {
     "qkv": r"(?:.*_)?(?:qkv|c_attn|in_proj|query_key_value|w_?pack|packed|attn)(?:_.*)?",

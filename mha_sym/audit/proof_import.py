@@ -16,7 +16,7 @@ import sympy
 from mha_sym.attention.rotary import PAIR_COUNT, REST
 from mha_sym.audit.call import _bound, _named, _stages, run
 from mha_sym.audit.cases import Case
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import KEEPS, Implementation
 from mha_sym.audit.onnx_files import OnnxCall, onnx_graph
 from mha_sym.audit.proof_jax import compiled, jax_graph, uses_jax
 from mha_sym.audit.proof_statement import Statement, arguments, state
@@ -135,13 +135,9 @@ def _traced(impl: Implementation, case: Case, statement: Statement) -> g.Graph:
 
 def _array(session: Session, name: str, one: Any) -> Any:
     expr = one.value if isinstance(one, Masked) else one
-    boolean = not isinstance(one, Masked) and _is_mask(name)
+    boolean = not isinstance(one, Masked) and name in KEEPS
     shape = tuple(axis.size for axis in expr.axes)
     return new_input(session, name, shape, "bool" if boolean else "float64")
-
-
-def _is_mask(name: str) -> bool:
-    return name in ("keep", "drop", "key_keep", "key_drop")
 
 
 # ---------------------------------------------------------------- validation

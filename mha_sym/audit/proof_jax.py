@@ -18,13 +18,12 @@ import sympy
 
 from mha_sym.audit.call import _bound, _named
 from mha_sym.audit.cases import Case
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import KEEPS, Implementation
 from mha_sym.audit.proof_statement import Statement, arguments
 from mha_sym.importers.graph import Graph, Role
 from mha_sym.importers.lift import Masked
 
 _LIBRARIES = ("jax", "jaxlib", "flax", "equinox", "keras")
-_MASKS = ("keep", "drop", "key_keep", "key_drop")
 
 
 def uses_jax(impl: Implementation) -> bool:
@@ -75,7 +74,7 @@ def jax_graph(impl: Implementation, case: Case, statement: Statement) -> Graph:
     for name, one in statement.inputs.items():
         expr = one.value if isinstance(one, Masked) else one
         shape = tuple(axis.size for axis in expr.axes)
-        boolean = not isinstance(one, Masked) and name in _MASKS
+        boolean = not isinstance(one, Masked) and name in KEEPS
         role: Role = "param" if name in impl.stored.values() else "user"
         specs[name] = Spec(shape, "bool" if boolean else "float64", role)
 

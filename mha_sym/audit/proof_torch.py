@@ -13,14 +13,12 @@ import sympy
 
 from mha_sym.audit.call import _bound, _named
 from mha_sym.audit.cases import Case
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import KEEPS, Implementation
 from mha_sym.audit.proof_statement import Statement, arguments
 from mha_sym.axes import Axis
 from mha_sym.importers.graph import Graph, Place
 from mha_sym.importers.lift import Masked
 from mha_sym.importers.session import HINTS, Leak
-
-_KEEPS = ("keep", "drop", "key_keep", "key_drop")
 
 
 def traced(impl: Implementation, case: Case, statement: Statement) -> Graph:
@@ -74,7 +72,7 @@ def _axes(one: Any) -> tuple[Axis, ...]:
 
 
 def _is_boolean(one: Any, name: str) -> bool:
-    return not isinstance(one, Masked) and name in _KEEPS
+    return not isinstance(one, Masked) and name in KEEPS
 
 
 def _asked_at(graph: Graph) -> Place:

@@ -19,7 +19,7 @@ from mha_sym.attention.rows import GROUPS
 from mha_sym.audit.call import letters
 from mha_sym.audit.cases import Case, any_keep, causal_keep, mask_argument, padding_keep
 from mha_sym.audit.draw import SIZES, Same, draw_lengths, draw_sizes, draw_values
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.precision import Array, rounded
 from mha_sym.audit.specification import mask_axes
 from mha_sym.errors import DataProblem, TargetProblem
@@ -325,7 +325,7 @@ def _arguments(
             found[word] = plain[word]
         elif word in ("cos", "sin"):
             found[word] = _table(impl, word, arrays[word])
-        elif word in ("mask", "keep", "drop", "key_keep", "key_drop"):
+        elif word in MASKS:
             found[word] = _mask(impl, case, word, arrays, parts, sizes)
         else:
             found[word] = named[word]

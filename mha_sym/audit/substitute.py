@@ -21,7 +21,7 @@ from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.effect import Surroundings, difference, orders
 from mha_sym.audit.evidence import Evidence, predicted
 from mha_sym.audit.faults import Fault, holds
-from mha_sym.audit.implementation import Implementation, word_of
+from mha_sym.audit.implementation import KEEPS, Implementation, word_of
 from mha_sym.audit.precision import Array
 from mha_sym.audit.target import as_implementation, load
 from mha_sym.errors import AxisProblem, Problem, TargetProblem
@@ -152,7 +152,7 @@ def _layer(words: Mapping[str, Any], impl: Implementation | None) -> Dump:
 
 def _masks(arrays: Mapping[str, Array], impl: Implementation | None) -> dict[str, Array]:
     """Masks in all their forms as the two of a dump, ``mask`` and ``keep``."""
-    own = {"drop", "key_keep", "key_drop", "keep"}
+    own = set(KEEPS)
     found = {name: value for name, value in arrays.items() if name not in own}
     keep: Array | None = None
     for name in own & set(arrays):

@@ -20,7 +20,7 @@ from mha_sym.audit.implementation import Implementation, left_alone
 from mha_sym.audit.naming import HEADS, KV_HEADS, attribute, namings, supposed
 from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.readings import Reading, Seen, reproducing
-from mha_sym.audit.torch_modules import copied, from_torch, parameters_of, undescribed
+from mha_sym.audit.torch_modules import copied, first_output, from_torch, parameters_of, undescribed
 from mha_sym.audit.torch_rotary import from_rotary_module, handing_of
 from mha_sym.audit.undeclared import as_found, as_named, described
 from mha_sym.blame import guarded, import_torch
@@ -86,9 +86,10 @@ class _Probe:
         self.shapes = {one: value.shape for one, value in self.weights.items()}
         self.heads, self.kv_heads = heads, kv_heads
         self.name, self.dtype = name or type(module).__qualname__, dtype
+        self.code = self._code()
         self.seen = self._outputs()
 
-    def code(self) -> Callable[..., Any]:
+    def _code(self) -> Callable[..., Any]:
         """The module as a function; with zeros in its tables, if it has some."""
         if not self.tables:
             return self.call
@@ -99,11 +100,7 @@ class _Probe:
 
     def call(self, weights: Mapping[str, Any], x: Any, **named: Any) -> Any:
         """The module on one input; of several outputs the first is y."""
-        torch = import_torch()
-        result = torch.func.functional_call(self.module, dict(weights), (x,), named)
-        while isinstance(result, tuple | list):
-            result = result[0]
-        return result
+        return first_output(self.module, weights, (x,), named)
 
     def _outputs(self) -> list[tuple[dict[str, Any], Any, Any]]:
         """Weights, input and output of two runs, at the width at which the module runs."""
@@ -123,7 +120,7 @@ class _Probe:
         x = rng.normal(size=(batch, length, width))
         tensors = {name: torch.from_numpy(value) for name, value in weights.items()}
         with torch.no_grad():
-            made = guarded(lambda: self.code()(tensors, torch.from_numpy(x)), f"{self.name} raised")
+            made = guarded(lambda: self.code(tensors, torch.from_numpy(x)), f"{self.name} raised")
         if not isinstance(made, torch.Tensor) or tuple(made.shape) != x.shape:
             raise TargetProblem(f"{self.name} gives no y (b, t, m)", got=str(getattr(made, "shape", type(made))))
         return weights, x, made.numpy()
@@ -160,7 +157,7 @@ class _Probe:
     def implementation(self, names: Mapping[str, str], readings: Sequence[Reading]) -> Implementation:
         """The first of the readings, with a note of the others."""
         made = Implementation(
-            call=self.code(), module=self.module, heads=self.heads,
+            call=self.code, module=self.module, heads=self.heads,
             kv_heads=self.kv_heads if readings[0].layout.grouped else None, weights=self.weights, framework="torch",
             dtype=self.dtype, name=self.name,
             said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND), **described(names, readings),

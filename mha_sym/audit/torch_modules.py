@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -85,6 +85,14 @@ def prepared(impl: Implementation) -> Implementation:
         framework="torch",
         name=impl.name or type(module).__qualname__,
     )
+
+
+def first_output(module: Any, weights: Mapping[str, Any], values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """What a module with these weights gives; of several outputs the first."""
+    result = import_torch().func.functional_call(module, dict(weights), tuple(values), dict(named))
+    while isinstance(result, tuple | list):
+        result = result[0]
+    return result
 
 
 def undescribed(module: Any, name: str) -> TargetProblem:

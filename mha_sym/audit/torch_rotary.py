@@ -16,16 +16,15 @@ from typing import Any
 
 from mha_sym.attention.rotary import PAIRS, Rotary, Tables
 from mha_sym.audit.implementation import Implementation, left_alone
-from mha_sym.audit.naming import HEADS, attribute
+from mha_sym.audit.naming import HEADS, MASKS_CALLED, attribute
 from mha_sym.audit.rotary_found import found
-from mha_sym.blame import import_torch
+from mha_sym.audit.torch_modules import first_output
 from mha_sym.errors import Problem, TargetProblem
 
 #: the parameters by which tables are handed over, both in one or each in its own
 _PAIRS = (("position_embeddings",), ("cos", "sin"), ("rope_cos", "rope_sin"), ("cosines", "sines"))
 #: attributes that hold the number of features of a head, and of those that are turned
 _HEAD_WIDTHS = ("head_dim", "head_size", "d_head", "dim_head", "head_width", "d_k")
-_MASKS = ("attention_mask", "attn_mask", "mask")
 _TURNED = ("rotary_ndims", "rotary_dim", "rotary_dims", "rope_dim", "rot_dim")
 #: the arguments of the implementation
 _TAKES = ("weights", "x", "cos", "sin")
@@ -100,7 +99,7 @@ def from_rotary_module(module: Any, handing: Handing, find: Find) -> Implementat
 def _ways(module: Any, handing: Handing) -> Iterator[Handing]:
     """The ways of calling it: with nothing for what it wants besides, then with zeros for its mask."""
     yield handing
-    mask = next((n for n in _MASKS if n in inspect.signature(module.forward).parameters), None)
+    mask = next((n for n in MASKS_CALLED if n in inspect.signature(module.forward).parameters), None)
     if mask is not None:
         yield replace(handing, absent=tuple(n for n in handing.absent if n != mask), mask=mask)
 
@@ -152,13 +151,9 @@ def _fed(module: Any, handing: Handing, width: int) -> Any:
 
 def _with_tables(plain: Implementation, handing: Handing, rotary: Rotary, module: Any) -> Implementation:
     """The implementation that takes x as one that takes tables."""
-    torch = import_torch()
 
     def call(weights: Mapping[str, Any], x: Any, cos: Any, sin: Any, **named: Any) -> Any:
-        result = torch.func.functional_call(plain.module, dict(weights), (x, cos, sin), named)
-        while isinstance(result, tuple | list):
-            result = result[0]
-        return result
+        return first_output(plain.module, weights, (x, cos, sin), named)
 
     given = (*handing.tables, *handing.absent, handing.mask, next(iter(inspect.signature(module.forward).parameters)))
     notes = [*plain.notes, *left_alone(module.forward, given)]

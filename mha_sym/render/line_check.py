@@ -21,14 +21,14 @@ from mha_sym.expr import Expr, Input
 from mha_sym.proof.checker import Goal
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.rules import Context
-from mha_sym.proof.terms import Entry, Index, Inj, Join, Part, Perm, Term, Var
+from mha_sym.proof.terms import Entry, Index, Term, Var
 from mha_sym.proof.theorem import Claim, Theorem
 from mha_sym.render.matrices import matrices_of
 from mha_sym.render.matrix_values import differing
 from mha_sym.render.moves import stations
 from mha_sym.render.notation import Symbol
 from mha_sym.render.samples import Sample, samples
-from mha_sym.render.term_values import Floats, Fractions, Numbers, Values
+from mha_sym.render.term_values import Floats, Fractions, Numbers, Values, variables
 
 if TYPE_CHECKING:
     from mha_sym.render.derivation import ClaimPart
@@ -212,7 +212,7 @@ class _Claim:
         if not self.shown.moves:
             return
         values = case.sample.values(stations(self.claim.left))
-        places = case.places(_variables(self.shown.moves[-1].at))
+        places = case.places([var for one in self.shown.moves[-1].at for var in variables(one)])
         found = [
             value[tuple(case.floats.index(one, places) for one in move.at)]
             for move, value in zip(self.shown.moves, values, strict=True)
@@ -248,17 +248,3 @@ def _digits(apart: float, largest: float) -> int:
     if not apart:
         return MOST
     return max(0, min(MOST, math.floor(-math.log10(apart / largest)))) if largest else 0
-
-
-def _variables(at: Sequence[Index]) -> list[Var]:
-    """The variables in some positions."""
-    found: list[Var] = []
-    for one in at:
-        found += [one] if isinstance(one, Var) else _variables(_inside(one))
-    return found
-
-
-def _inside(index: Index) -> Sequence[Index]:
-    if isinstance(index, Join):
-        return index.parts
-    return (index.index,) if isinstance(index, Part | Inj | Perm) else ()

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mha_sym.proof.terms import Index, Inj, Join, Part, Perm, Var
+from mha_sym.proof.terms import Index
 from mha_sym.render.matrices import Heads, Height, Matrix, Name, Plus, Product, Scaled, Weights
-from mha_sym.render.term_values import Numbers, Values
+from mha_sym.render.term_values import Numbers, Values, variables
 
 
 def differing(height: Height, places: Mapping[str, int], numbers: Numbers) -> list[int]:
@@ -28,7 +28,7 @@ def differing(height: Height, places: Mapping[str, int], numbers: Numbers) -> li
         NotExact: for what the numbers do not have.
     """
     found = []
-    row = {one.name: places[one.name] for one in _variables(height.row)}
+    row = {one.name: places[one.name] for one in variables(height.row)}
     both = {**places, **_spread(height.column, numbers, 1)}
     for number, (matrix, term) in enumerate(height.lines):
         entries = numbers.at(term, both, depth=2)
@@ -65,20 +65,8 @@ def value(matrix: Matrix, numbers: Numbers, places: Mapping[str, int], fixed: fr
 
 def _spread(index: Index, numbers: Numbers, axis: int, fixed: frozenset[str] = frozenset()) -> dict[str, Any]:
     """All positions of the variables in a position, along one of two axes, but for those that are fixed."""
-    variables = [one for one in _variables(index) if one.name not in fixed]
-    shape = [numbers.size(one.domain) for one in variables]
+    free = [one for one in variables(index) if one.name not in fixed]
+    shape = [numbers.size(one.domain) for one in free]
     flat = np.indices(shape).reshape(len(shape), -1) if shape else ()
     ends = (-1, 1) if axis == 0 else (1, -1)
-    return {one.name: row.reshape(ends) for one, row in zip(variables, flat, strict=True)}
-
-
-def _variables(index: Index) -> list[Var]:
-    match index:
-        case Var():
-            return [index]
-        case Join(_, parts):
-            return [var for one in parts for var in _variables(one)]
-        case Part(inner, _, _) | Inj(inner, _, _) | Perm(_, _, inner):
-            return _variables(inner)
-        case _:
-            return []
+    return {one.name: row.reshape(ends) for one, row in zip(free, flat, strict=True)}

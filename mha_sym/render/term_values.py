@@ -1,8 +1,9 @@
 """Terms of index notation as numbers, at given positions: in fractions, or in floating point.
 
-Defines `Numbers`, which computes terms, and the two kinds of numbers it computes in: `Fractions`, in which a power of
-two stands for the exponential, and `Floats`.  It shares nothing with the prover but the terms themselves: positions,
-sums and definitions are read here anew.  Where the arrays come from is decided in `mha_sym.render.samples`.
+Defines `Numbers`, which computes terms, `variables` of positions, and the two kinds of numbers it computes in:
+`Fractions`, in which a power of two stands for the exponential, and `Floats`.  It shares nothing with the prover but
+the terms themselves: positions, sums and definitions are read here anew.  Where the arrays come from is decided in
+`mha_sym.render.samples`.
 """
 
 from __future__ import annotations
@@ -270,6 +271,19 @@ class Numbers:
         if domain not in self._sizes:
             self._sizes[domain] = _size(domain.size, self.sizes)
         return self._sizes[domain]
+
+
+def variables(index: Index) -> list[Var]:
+    """The variables in a position, from left to right."""
+    match index:
+        case Var():
+            return [index]
+        case Join(_, parts):
+            return [var for one in parts for var in variables(one)]
+        case Part(inner, _, _) | Inj(inner, _, _) | Perm(_, _, inner):
+            return variables(inner)
+        case At():
+            return []
 
 
 _TRUTH = (Fraction(1), Fraction(0))
