@@ -105,10 +105,8 @@ def check(
     notes += meant
     notes += training_note(impl, plan[0].case, plan[0].wishes)
     evidence, problem = _compare_all(impl, plan)
-    more_plan = _any_keys(impl, plan, causal) if problem is None and not any(one.wrong for one in evidence) else []
-    if more_plan:
-        more_evidence, problem = _compare_all(impl, more_plan)
-        evidence, plan = (*evidence, *more_evidence), [*plan, *more_plan]
+    if problem is None and not any(one.wrong for one in evidence):
+        evidence, plan, problem = _with_any_keys(impl, evidence, plan, causal)
     compared = tuple(one for run_ in evidence for one in run_.compared)
     conventions = _conventions(impl, cases)
     report = CheckReport(
@@ -116,8 +114,8 @@ def check(
         coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem, backing=prove_specification(impl),
         findings=inquire(evidence, conventions, impl, _further(impl, plan)),
     )  # fmt: skip
-    more = found_alignment(impl, plan) if report.ok else _where_it_agrees(impl, plan, report)
-    notes = [*report.notes, *([more] if more else [])]
+    where = found_alignment(impl, plan) if report.ok else _where_it_agrees(impl, plan, report)
+    notes = [*report.notes, *([where] if where else [])]
     return replace(report, notes=tuple(notes), seconds=time.perf_counter() - started)
 
 
@@ -198,12 +196,19 @@ def _compare_all(
     return tuple(found), trouble
 
 
-def _any_keys(impl: Implementation, plan: Sequence[Planned], causal: bool | None) -> list[Planned]:
-    """A boolean mask that hides any keys, at the sizes at which the causal one was tried."""
-    return [
+def _with_any_keys(
+    impl: Implementation, evidence: tuple[Evidence, ...], plan: Sequence[Planned], causal: bool | None
+) -> tuple[tuple[Evidence, ...], list[Planned], Problem | None]:
+    """What was found, and more with a boolean mask that hides any keys, at the sizes at which the causal one was tried.
+
+    The first problem of that comes with it.
+    """
+    drawn = [
         Planned(case, next(one.wishes for one in plan if one.case.causal == case.causal))
         for case in with_any_keys(impl, causal)
     ]
+    more, problem = _compare_all(impl, drawn)
+    return (*evidence, *more), [*plan, *drawn], problem
 
 
 def _further(impl: Implementation, plan: Sequence[Planned]) -> More:
