@@ -432,15 +432,18 @@ def _read(places: Places, shape: tuple[Axis, ...], axes: tuple[Axis, ...]) -> di
     """Where row-major order finds, in an array with other axes, what stands at places of a shape.
 
     Both lists are opened into their innermost factors and grouped where their sizes multiply to the same
-    number, so that only what really crosses becomes arithmetic on positions.
+    number, so that only what really crosses becomes arithmetic on positions.  Axes with one position do not cross.
     """
-    new = [leaf for a in shape for leaf in _leaves(a, places[a.name])]
-    old = [leaf for a in axes for leaf, _ in _leaves(a, At(0))]
-    found: list[terms.Index] = []
+    new = [leaf for a in shape for leaf in _leaves(a, places[a.name]) if leaf[0].size != 1]
+    every = [leaf for a in axes for leaf, _ in _leaves(a, At(0))]
+    old = [leaf for leaf in every if leaf.size != 1]
+    reached: list[terms.Index] = []
     while old:
         i, j = _group([a.size for a in old], [a.size for a, _ in new])
-        found += _reread(new[:j], old[:i])
+        reached += _reread(new[:j], old[:i])
         old, new = old[i:], new[j:]
+    rest = iter(reached)
+    found = [At(0) if leaf.size == 1 else next(rest) for leaf in every]
     result: dict[str, terms.Index] = {}
     for one in axes:
         count = len(_leaves(one, At(0)))

@@ -39,7 +39,7 @@ from mha_sym.expr import (
 from mha_sym.proof.checker import Certificate, check
 from mha_sym.proof.meaning import Meaning, domain, goals, positions, size_term
 from mha_sym.proof.prover import heights, prove_goal
-from mha_sym.proof.terms import Add, Apply, At, Entry, Mul, Num, Size, key
+from mha_sym.proof.terms import Add, Apply, At, Entry, Join, Mul, Num, Size, Var, key
 from tests.proof.engine import Unclear, World, ball, place, value
 from tests.proof.random_exprs import Names, axes_of, expression, rewritten
 
@@ -152,6 +152,21 @@ def test_reshapes_cross_axes_in_row_major_order() -> None:
     several = Input("V", (product(H, T), S))
     entries_agree(Reshape(several, (H, product(T, S))), 0, 40)
     entries_agree(Compare("le", part, T), 0)
+
+
+def test_an_axis_of_one_position_crosses_nothing() -> None:
+    """Wherever it stands before and after, what is read is where it was: no arithmetic on positions."""
+    one, other = axis("a", 1), axis("c", 1)
+    for before in ((one, H, K), (H, one, K), (H, K, one), (one, H, other, K), (product(H, one), K)):
+        for after in ((H, K), (other, H, K), (H, K, other), (H, product(other, K)), (product(one, H), K, other)):
+            moved = Reshape(Input("x", before), after)
+            entries_agree(moved, 0)
+            (goal,) = goals(Meaning(), "claim", moved, moved)
+            assert isinstance(goal.left, Entry)
+            assert all(isinstance(i, Var | At) or (isinstance(i, Join) and i.parts[1] == At(0)) for i in goal.left.at)
+    alone = Reshape(Input("x", (one, other)), (one,))
+    entries_agree(alone, 0)
+    entries_agree(Reshape(Input("x", (one, product(K, other), H)), (product(H, K), other)), 0, 40)
 
 
 @pytest.mark.parametrize("op", ["le", "lt", "ge", "gt", "eq", "ne"])
