@@ -7,7 +7,7 @@ angle, is not said here, and nothing that is proved needs it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -210,35 +210,69 @@ def turned(x: Expr, token: Axis, angles: Angles) -> Expr:
         >>> turned(Input("Q", (d.b, d.h, d.t, d.k)), d.t, Angles(**tables(d, Rotary()))).axes
         (b: B, h: h, t: T, k: 2*d_pairs)
     """
+    return on_turned(x, lambda part: _turned_pairs(part, part.axes[-1], token, angles))
+
+
+def on_turned(x: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The features of a head that are turned changed in some way, the others left.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> d = turned_dims(dims(), Rotary(width=4))
+        >>> on_turned(Input("Q", (d.b, d.h, d.t, d.k)), lambda part: part * 2).axes
+        (b: B, h: h, t: T, k: 2*d_pairs + d_rest)
+    """
     feature = x.axes[-1]
     if not feature.blocks:
-        return _turned_pairs(x, feature, token, angles)
+        return change(x)
     first, rest = (Block(x, feature, n) for n in (0, 1))
-    whole = Blocks((_turned_pairs(first, feature.blocks[0], token, angles), rest), feature.blocks)
+    whole = Blocks((change(first), rest), feature.blocks)
     return Rename(whole, whole.axes[-1], feature)
 
 
 def _turned_pairs(x: Expr, pairs: Axis, token: Axis, angles: Angles) -> Expr:
     """All pairs turned: the first features of the pairs and the second are computed apart."""
-    each = Split(x, pairs)
     parts = []
-    for n, member in enumerate(_ONE_OF_TWO.blocks):
-        mine, other = _one(each, n), _one(each, 1 - n)
-        cos, sin = (_of_position(_one(table, n), token) for table in (angles.cos, angles.sin))
-        made = mine * cos + (other * sin if n else -(other * sin))
-        parts.append(Repeat(made, tuple(member if a == _ONE_OF_TWO else a for a in each.axes)))
-    laid = Blocks(tuple(parts), _ONE_OF_TWO.blocks)
-    both = Rename(laid, next(a for a in laid.axes if a.blocks), _ONE_OF_TWO)
-    return Rename(Join(both, pairs.factors), product(*pairs.factors), pairs)
+    for n in (0, 1):
+        mine, other = feature_of_pair(x, n), feature_of_pair(x, 1 - n)
+        cos, sin = (_of_position(feature_of_pair(table, n), token) for table in (angles.cos, angles.sin))
+        parts.append(mine * cos + (other * sin if n else -(other * sin)))
+    return pairs_of(parts[0], parts[1], pairs)
 
 
-def _one(pairs: Expr, n: int) -> Expr:
-    """One feature of each pair; a table that has one number for each pair as it is."""
-    whole = pairs.axes[-1]
-    each = Split(pairs, whole) if whole.factors else pairs
+def feature_of_pair(x: Expr, n: int) -> Expr:
+    """The first feature of each pair, or the second; a table that has one number for each pair as it is.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> d = turned_dims(dims(), Rotary())
+        >>> feature_of_pair(Input("Q", (d.b, d.h, d.t, d.k)), 1).axes
+        (b: B, h: h, t: T, f: d_pairs)
+    """
+    whole = x.axes[-1]
+    each = Split(x, whole) if whole.factors else x
     if _ONE_OF_TWO not in each.axes:
         return each
     return Select(Block(each, _ONE_OF_TWO, n), _ONE_OF_TWO.blocks[n], 0)
+
+
+def pairs_of(first: Expr, second: Expr, pairs: Axis) -> Expr:
+    """Features that were taken apart by `feature_of_pair`, as pairs again.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> d = turned_dims(dims(), Rotary())
+        >>> q = Input("Q", (d.b, d.h, d.t, d.k))
+        >>> pairs_of(feature_of_pair(q, 0), feature_of_pair(q, 1), d.k).axes == q.axes
+        True
+    """
+    lead = first.axes[:-1]
+    parts = []
+    for part, member in zip((first, second), _ONE_OF_TWO.blocks, strict=True):
+        parts.append(Repeat(part, (*lead, *(member if a == _ONE_OF_TWO else a for a in pairs.factors))))
+    laid = Blocks(tuple(parts), _ONE_OF_TWO.blocks)
+    both = Rename(laid, next(a for a in laid.axes if a.blocks), _ONE_OF_TWO)
+    return Rename(Join(both, pairs.factors), product(*pairs.factors), pairs)
 
 
 def _of_position(table: Expr, token: Axis) -> Expr:

@@ -128,7 +128,8 @@ class Forms:
         """
         if self._singles is None:
             known = (*faults(), *(faults_of_positions() if self.at.angles is not None else ()))
-            built = {one.name: self.form(one) for one in known if not one.random and one.possible(self.at)}
+            wanted = (one for one in known if not one.random and not one.at_sizes and one.possible(self.at))
+            built = {one.name: self.form(one) for one in wanted}
             self._singles = {
                 name: form for name, form in built.items() if form is not None and form.y != self.right.y
             }

@@ -15,7 +15,7 @@ import numpy as np
 from mha_sym.attention.forms import Stages
 from mha_sym.audit.catalogue.heads import cut_into
 from mha_sym.audit.evidence import Evidence, largest, predicted
-from mha_sym.audit.faults import FAMILIES, Fault, find_fault, name_of
+from mha_sym.audit.faults import FAMILIES, Fault, faults_of_positions, find_fault, name_of
 from mha_sym.audit.fit import NEARER, fit, near, orders, permutes
 from mha_sym.audit.recipe import compatible
 from mha_sym.expr import Expr
@@ -54,7 +54,7 @@ class Search:
 
     def one_or_two(self, two: bool) -> list[Which]:
         """What explains everything: single faults if there are any, else pairs, if ``two`` says so."""
-        steps = [self._singles, self._other_heads, *([self._pairs] if two else [])]
+        steps = [self._singles, self._at_sizes, self._other_heads, *([self._pairs] if two else [])]
         return next((found for step in steps if (found := step())), [])
 
     def explains(self, which: Which, cases: Iterable[str] | None = None) -> bool:
@@ -88,6 +88,11 @@ class Search:
             self.matching[case] = [(find_fault(name),) for name in _matches(firsts[case], _outputs(forms))]
         every = dict.fromkeys(which for found in self.matching.values() for which in found)
         return [which for which in every if self.explains(which)]
+
+    def _at_sizes(self) -> list[Which]:
+        """Faults of positions that are built at the sizes of a run."""
+        known = [one for one in faults_of_positions() if one.at_sizes and one.possible(self.evidence[0].forms.at)]
+        return [(one,) for one in known if self.explains((one,))]
 
     def _other_heads(self) -> list[Which]:
         """Other numbers of heads, into which the widths of every run divide."""

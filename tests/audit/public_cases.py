@@ -8,8 +8,8 @@ no code is taken from anybody.  Where a head mask acts (cases
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from mha_sym.audit import Implementation
-from tests.audit import corpus_right
+from tests.audit import corpus_right, public_positions
 from tests.audit.corpus import (
     NEOX_NAMES,
     STEPS,
@@ -55,22 +55,13 @@ from tests.audit.corpus_weights import (
     turned,
     with_weights,
 )
-from tests.audit.right import masked, matmul_and_transpose, scale_in_fourth_roots, softmax
+from tests.audit.public_case import Public
+from tests.audit.right import masked, matmul_and_transpose, softmax
 
 PLAIN, CROSS, BIASED = Convention(), Convention("linear", "", True), Convention("linear", "qkvo")
 KEPT, PADDED = Convention("combined", "", False, ("keep",)), Convention("combined", "", False, ("key_keep",))
 LATER, GROUPED = Convention("combined", "", causal=True), Convention("grouped")
 IN_BLOCKS, BY_GROUP = Convention("grouped_packed_linear"), Convention("grouped_by_group_linear")
-
-
-@dataclass(frozen=True)
-class Public:
-    """A public case: what is run, which faults are to be named, and how it is checked."""
-
-    code: Any
-    names: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    says: str = ""
 
 
 def faulty(
@@ -271,6 +262,7 @@ FAULTY: dict[int, Public] = {
                 mix=lambda c, a, v, qkv: c.o.einsum("bthg,btuv->bthv", a, v)),
     200: faulty("weights_not_applied", mix=lambda c, a, v, qkv: c.o.einsum("bhts,bhtv->bhtv", a, v)),
     211: faulty("join_without_transpose", framework="numpy", join=viewed_out),
+    **public_positions.FAULTY,
 }  # fmt: skip
 
 
@@ -301,7 +293,7 @@ RIGHT: dict[int, Any] = {
     ),
     206: matmul_and_transpose,
     208: implementation(CROSS, {"softmax": over(3)}, "torch", "softmax over the last axis"),
-    209: scale_in_fourth_roots,
+    **public_positions.RIGHT,
     212: corpus_right.STYLES["one key for all heads"],
     214: corpus_right.keys_transposed_first,
     215: corpus_right.sum_over_heads,

@@ -13,6 +13,7 @@ from mha_sym.audit.evidence import Forms
 from mha_sym.audit.faults import faults, faults_of_positions, find_fault
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.recipe import build, site
+from tests.audit.public_positions import FAULTY, KINDS, SAME
 from tests.importers.test_rotary import attend, before_the_split, halves, heads, neighbours
 
 TAKES = ("x", "w_q", "w_k", "w_v", "w_o", "b_q", "b_k", "b_v", "b_o", "heads", "cos", "sin")
@@ -61,7 +62,9 @@ def described(name, rotary, turn, other):
     )
 
 
-EVERY = [one.name for one in faults_of_positions() if one.name != "positions_before_the_split"]
+#: those that are made above; the others are made in `tests.audit.public_positions`
+MADE = {name for case in (*FAULTY.values(), *KINDS.values()) for name in case.names}
+EVERY = [one.name for one in faults_of_positions() if one.name not in MADE | {"positions_before_the_split"}]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -77,6 +80,48 @@ def test_a_mistake_with_neighbours_or_some_of_the_features_is_named(name):
     assert named(described(name, Rotary("interleaved"), neighbours, halves))[0] == name
     some = described(name, Rotary("halves", width=4), first_four(halves), first_four(neighbours))
     assert named(some)[0] == name
+
+
+@pytest.mark.parametrize("words", KINDS)
+def test_a_mistake_of_a_kind_is_named_alone(words):
+    report = check(KINDS[words].code, draws=2, **KINDS[words].options)
+    assert report.verdict == "disagree", report.text()
+    assert [one.name for one in report.faults] == list(KINDS[words].names) and not report.faults[0].twins
+    assert find_fault(KINDS[words].names[0]).mend in report.text()
+
+
+@pytest.mark.parametrize("words", SAME)
+def test_positions_that_are_turned_otherwise_with_the_same_scores_are_right(words):
+    assert check(SAME[words]).ok
+
+
+COUNTED = {
+    "positions_one_ahead_in_queries": (1, 0), "positions_one_ahead_in_keys": (0, 1),
+    "positions_all_ahead_in_queries": (0.5, 0), "positions_one_later_after_the_first": (None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize("pairs", ["halves", "interleaved"])
+def test_positions_of_each_sample_counted_wrong_are_named_with_a_number_for_every_feature(name, pairs):
+    turn = halves if pairs == "halves" else neighbours
+
+    def attention(x, w_q, w_k, w_v, w_o, n, cos, sin):
+        angle = np.arctan2(sin, cos)
+        step = angle[:, 1:2] - angle[:, :1]
+
+        def at(more):
+            count = {None: np.arange(x.shape[1])[:, None] > 0, 0.5: x.shape[1]}.get(more, more)
+            return tuple(f(angle + count * step)[:, None] for f in (np.cos, np.sin))
+
+        ahead_q, ahead_k = COUNTED[name]
+        q, k = turn(heads(x, w_q, n), *at(ahead_q)), turn(heads(x, w_k, n), *at(ahead_k))
+        return attend(q, k, heads(x, w_v, n), w_o)
+
+    takes = ("x", "w_q", "w_k", "w_v", "w_o", "heads", "cos", "sin")
+    axes = {"cos": "b t k", "sin": "b t k"}
+    rotary = Rotary(pairs, tables="twice" if pairs == "halves" else "feature")
+    assert named(Implementation(call=attention, takes=takes, rotary=rotary, axes=axes)) == (name, [])
 
 
 def test_a_mistake_before_the_split_is_named():
@@ -96,7 +141,9 @@ def test_faults_of_positions_are_looked_for_where_there_are_positions_only():
     at = site(d, self_inputs(d), combined_weights(d, bias=True), Options(angles=angles))
     assert build(at) == combined(d, at.x, at.w, Options(angles=angles))
     mine = {one.name for one in faults_of_positions()}
-    assert mine <= set(Forms(at).singles) | {"values_turned_too"} and not mine & set(Forms(plain).singles)
+    some = {"values_turned_too", "positions_on_the_last_features"}  # where widths are the same; where some are left
+    sized = {one.name for one in faults_of_positions() if one.at_sizes}
+    assert mine <= set(Forms(at).singles) | some | sized and not mine & set(Forms(plain).singles)
     assert not mine & {one.name for one in faults()}
     assert {"key_bias_dropped", "features_permuted_inside_heads"} <= set(Forms(plain).same) - set(Forms(at).same)
     for one in faults_of_positions():

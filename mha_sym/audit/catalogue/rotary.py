@@ -8,14 +8,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from mha_sym.attention.rotary import Angles, Rotary, find_pairs, pairs_axis, turned
+from mha_sym.attention.rotary import (
+    Angles,
+    Rotary,
+    feature_of_pair,
+    find_pairs,
+    on_turned,
+    pairs_axis,
+    pairs_of,
+    turned,
+)
+from mha_sym.audit.catalogue.rotary_stored import converted, of_a_head, of_all_heads, of_the_model
+from mha_sym.audit.catalogue.rotary_tables import (
+    all_more,
+    for_half_of_the_features,
+    laid_for_other_pairs,
+    one_more,
+    one_more_after_the_first,
+)
 from mha_sym.audit.faults import POSITIONS, Fault
 from mha_sym.audit.recipe import Edits, Site, Slot, there
 from mha_sym.axes import Axis, axis, product
+from mha_sym.errors import AxisProblem
 from mha_sym.expr import Block, Blocks, Expr, Join, Rename, Repeat, Reshape, Split, Transpose
 from mha_sym.pattern import rearrange
 
 _MEND = "q, k = q * cos + rotated(q) * sin, k * cos + rotated(k) * sin, after the split into heads, once"
+
+_CONVERT = "rearrange(w_q, '(h pair two) m -> (h two pair) m', h=h, two=2), and w_k the same with h=kv_heads"
 
 #: queries or keys, and their token axis, with positions turned into them in some way
 Turn = Callable[[Site, Expr, Axis], Expr]
@@ -63,17 +83,25 @@ def _values_too(at: Site, qkv: tuple[Expr, Expr, Expr]) -> tuple[Expr, Expr, Exp
     return q, k, Rename(_right(at, as_keys, at.d.s), at.d.k, at.d.v)
 
 
-# ---------------------------------------------------------------- pairs of another kind
+# ---------------------------------------------------------------- positions and pairs of another kind
+
+
+def _by(read: Callable[[Angles], Angles]) -> Turn:
+    """Turned by tables that are read in some way."""
+    return lambda at, x, token: turned(x, token, read(_angles(at)))
+
+
+def _by_tables_of_other_pairs(at: Site, x: Expr, token: Axis) -> Expr:
+    return turned(x, token, laid_for_other_pairs(_angles(at), _pairs(at)))
+
+
+def _pairs(at: Site) -> Axis:
+    return at.d.k.blocks[0] if at.d.k.blocks else at.d.k
 
 
 def _other_pairs(at: Site, x: Expr, token: Axis) -> Expr:
     """Halves for neighbours, or the other way round, with the tables as they are."""
-    feature = at.d.k
-    if not feature.blocks:
-        return _regrouped(at, x, feature, token)
-    first, rest = (Block(x, feature, n) for n in (0, 1))
-    whole = Blocks((_regrouped(at, first, feature.blocks[0], token), rest), feature.blocks)
-    return Rename(whole, whole.axes[-1], feature)
+    return on_turned(x, lambda part: _regrouped(at, part, part.axes[-1], token))
 
 
 def _regrouped(at: Site, x: Expr, pairs: Axis, token: Axis) -> Expr:
@@ -88,6 +116,50 @@ def _read_as(table: Expr, pairs: Axis, other: Axis) -> Expr:
     """A table that has a number for each feature, its features read in other pairs."""
     whole = table.axes[-1]
     return Reshape(table, (*table.axes[:-1], replace(other, name=whole.name))) if whole.factors else table
+
+
+def _left_in_another_order(at: Site, x: Expr, token: Axis) -> Expr:
+    """Turned as it should be, then neighbours laid as halves, or halves as neighbours."""
+    return on_turned(_right(at, x, token), _laid_otherwise)
+
+
+def _laid_otherwise(x: Expr) -> Expr:
+    pairs, lead = x.axes[-1], x.axes[:-1]
+    return Reshape(Transpose(Split(x, pairs), (*lead, *reversed(pairs.factors))), (*lead, pairs))
+
+
+def _crossed(at: Site, q: Expr, k: Expr) -> tuple[Expr, Expr]:
+    """The second features of the queries are those of the keys, and the first ones of the keys those of the queries."""
+    q, k = _right(at, q, at.d.t), _right(at, k, at.d.s)
+    if at.d.k.blocks:
+        raise AxisProblem("where some features are left, nobody crosses the others")
+    both = pairs_of(feature_of_pair(q, 0), Rename(feature_of_pair(k, 1), at.d.s, at.d.t), at.d.k)
+    return both, Rename(both, at.d.t, at.d.s)
+
+
+# ---------------------------------------------------------------- how many features, and which
+
+
+def _last_features(at: Site, x: Expr, token: Axis) -> Expr:
+    """The last features of a head are turned where the first ones are meant."""
+    pairs, rest = there(at.d.k.blocks or None, "feature that is not turned")
+    turned_last = Axis("k", at.d.k.size, blocks=(rest, pairs))
+    whole = Rename(x, at.d.k, turned_last)
+    made = Blocks((Block(whole, turned_last, 0), _right(at, Block(whole, turned_last, 1), token)), (rest, pairs))
+    return Rename(made, made.axes[-1], at.d.k)
+
+
+def _half_of_the_features(at: Site, x: Expr, token: Axis) -> Expr:
+    """Half as many features are turned, by the first columns of the tables."""
+
+    def change(part: Expr) -> Expr:
+        angles, fewer = for_half_of_the_features(_angles(at), part.axes[-1])
+        halves = Axis("halves", part.axes[-1].size, blocks=(fewer, axis("left", fewer.size)))
+        whole = Rename(part, part.axes[-1], halves)
+        made = Blocks((turned(Block(whole, halves, 0), token, angles), Block(whole, halves, 1)), halves.blocks)
+        return Rename(made, made.axes[-1], part.axes[-1])
+
+    return on_turned(x, change)
 
 
 def _heads_as_one(at: Site, x: Expr, token: Axis) -> Expr:
@@ -117,10 +189,11 @@ def _dropped(at: Site) -> Site:
 
 
 def _fault(name: str, words: str, symptom: str, edits: Edits, *needs: str, **more: object) -> Fault:
-    keys = name.endswith(("_in_keys", "_in_queries_only")) or name.startswith("key_bias")
+    keys = name.endswith(("_in_keys", "_in_queries_only")) or name.startswith("key") or "_keys_in_" in name
     stage = "v" if name.startswith("values") else "k" if keys else "q"
+    mend = str(more.pop("mend", _MEND))
     return Fault(
-        name=name, words=words, symptom=symptom, mend=_MEND, step=4, stage=stage, edits=edits,
+        name=name, words=words, symptom=symptom, mend=mend, step=4, stage=stage, edits=edits,
         needs=("rotary", *needs), family=POSITIONS, **more,  # type: ignore[arg-type]  # ties, as they are given
     )  # fmt: skip
 
@@ -163,4 +236,63 @@ FAULTS: tuple[Fault, ...] = (
            "The output depends on where things stand.", {"heads": _values_too}, ties={"d_v": "d_k"}),
     _fault("key_bias_left_out_under_positions", "The key bias is not added; turned by positions, it matters.",
            "Scores lack what each query says of the distance alone.", {"before": _dropped}, "b_k"),
+    # ------------------------------------------------ positions counted wrong
+    _fault("positions_one_ahead_in_queries", "Queries stand one position later than the keys of the same tokens.",
+           "Every distance is one too much.", {"positions": _each(_by(one_more), _right)}),
+    _fault("positions_one_ahead_in_keys", "Keys stand one position later than the queries of the same tokens.",
+           "Every distance is one too little.", {"positions": _each(_right, _by(one_more))}),
+    _fault(
+        "positions_all_ahead_in_queries",
+        "Queries stand later than keys by the number of tokens: an offset was raised in between.",
+        "Every distance is too much by the number of tokens.", {"positions": _each(_by(all_more), _right)},
+    ),
+    _fault("positions_all_ahead_in_keys", "Keys stand later than queries by the number of tokens.",
+           "Every distance is too little by the number of tokens.", {"positions": _each(_right, _by(all_more))}),
+    _fault(
+        "positions_one_later_after_the_first",
+        "All tokens but the first stand one position later: a counter of tokens was raised before it was read.",
+        "Right for the first tokens that come together, wrong for each that follows.",
+        {"positions": _both(_by(one_more_after_the_first))},
+    ),
+    # ------------------------------------------------ pairs and features that are others
+    _fault(
+        "positions_tables_of_other_pairs",
+        "The tables hold the number of each pair as if other features were pairs: one after the other, or twice over.",
+        "Two features of a pair are turned by different angles.", {"positions": _both(_by_tables_of_other_pairs)},
+    ),
+    _fault(
+        "positions_leave_queries_in_another_order",
+        "Queries that were turned are put together in another order: first features, then second ones, or by turns.",
+        "Wrong where nothing is turned, too.", {"positions": _each(_left_in_another_order, _right)},
+    ),
+    _fault("positions_leave_keys_in_another_order",
+           "Keys that were turned are put together in another order: first features, then second ones, or by turns.",
+           "Wrong where nothing is turned, too.", {"positions": _each(_right, _left_in_another_order)}),
+    _fault(
+        "positions_of_queries_and_keys_crossed",
+        "The second features of queries are computed from keys, and the first ones of keys from queries.",
+        "Queries change with the key projection.", {"positions": _crossed},
+    ),
+    _fault("positions_on_the_last_features", "The last features of a head are turned where the first ones are meant.",
+           "Weights of another implementation give nonsense.", {"positions": _both(_last_features)}),
+    _fault("positions_on_half_of_the_features", "Half as many features are turned, by the first columns of the tables.",
+           "Weights of another implementation give nonsense.", {"positions": _both(_half_of_the_features)},
+           at_sizes=True),
+    # ------------------------------------------------ weights converted for the other pairs
+    _fault(
+        "keys_converted_for_as_many_heads_as_queries",
+        "The rows of W_K are permuted for the other pairs in as many pieces as there are query heads, not groups.",
+        "Only the keys are wrong.", converted(of_a_head, of_all_heads), "groups", at_sizes=True, mend=_CONVERT,
+    ),
+    _fault(
+        "stored_rows_converted_by_d_model_over_h",
+        "The rows of W_Q and W_K are permuted for the other pairs in pieces of d_model / h, not of d_k.",
+        "Right where d_model = h d_k.", converted(of_the_model, of_the_model), at_sizes=True, mend=_CONVERT,
+    ),
+    _fault(
+        "stored_rows_converted_over_the_whole_head",
+        "All rows of a head are permuted for the other pairs, where only the first of them are turned.",
+        "Features that are turned and others change places.", converted(of_a_head, of_a_head), at_sizes=True,
+        mend=_CONVERT,
+    ),
 )  # fmt: skip
