@@ -101,7 +101,8 @@ class _Writing:
         self.axes = {e.name: tuple(map(_axis_name, e.at)) for e in entries} if convention.axes else {}
 
     def _defined(self) -> list[DefinedRow]:
-        rows = [*self.found.vocabulary.defined, *(row for claim in self.found.claims for row in claim.defined)]
+        rows = list(self.found.vocabulary.defined)
+        rows += [row for claim in self.found.claims for row in (*claim.opened, *claim.defined)]
         return [*rows, *(row for one in self.found.controls if one.says for row in one.says.defined)]
 
     def _is_matrix(self, entry: Entry) -> bool:
@@ -137,6 +138,13 @@ class _Writing:
                 for row in words.given
             ),
             defined=tuple(map(self.definition, words.defined)),
+            named=tuple(
+                replace(
+                    row, entry=self.entry(row.entry), words=self.text(row.words),
+                    shape=self.turn(row.entry.name, tuple(map(self.term, row.shape))),
+                )
+                for row in words.named
+            ),
             bijections=tuple(replace(row, size=self.term(row.size)) for row in words.bijections),
             names={n: replace(one, label=self.letters.get(one.label, one.label)) for n, one in words.names.items()},
             letters_for={self.letters.get(name, name): letter for name, letter in words.letters_for.items()},

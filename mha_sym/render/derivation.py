@@ -29,7 +29,7 @@ from mha_sym.render.notation import Symbol
 from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
 from mha_sym.render.report_json import scope
 from mha_sym.render.scripts import Unicode
-from mha_sym.render.vocabulary import DefinedRow, Vocabulary, names_in, vocabulary
+from mha_sym.render.vocabulary import DefinedRow, Vocabulary, named_rows, names_in, vocabulary
 from mha_sym.render.ways import wrong_way
 
 #: a claim with more goals than this is shown by the first of them
@@ -67,9 +67,9 @@ class ClaimPart:
     """A claim: its statement for all ``variables``, its proofs, and how many others go in the same way.
 
     ``moves`` is the way of the left side's entry, where nothing happens but axes being rearranged, and ``way`` is that
-    side; ``defined`` are the definitions that belong here, if there are too many for one table; ``rechecked`` are the
-    sizes at which both sides were written out with symbols, and ``checked`` is what came out when every line was
-    computed.
+    side; ``defined`` are the definitions that belong here, if there are too many for one table, but for those that its
+    lines show, which are ``opened``; ``rechecked`` are the sizes at which both sides were written out with symbols, and
+    ``checked`` is what came out when every line was computed.
     """
 
     number: int
@@ -86,6 +86,7 @@ class ClaimPart:
     counterexample: Counterexample | None = None
     rechecked: tuple[dict[str, int], ...] = ()
     defined: tuple[DefinedRow, ...] = ()
+    opened: tuple[DefinedRow, ...] = ()
     checked: Checked = field(default_factory=Checked)
     way: Expr | None = None
 
@@ -193,13 +194,13 @@ def derivation(report: Report) -> Derivation:
     controls = [_control(one, theorem.claims, meaning) for one in report.controls]
     false = [one.says for one in controls if one.says is not None]
     exprs += [side for control in theorem.controls for side in (control.left, control.right)]
-    words = vocabulary(groups, meaning, exprs, places, [term for one in false if one.close for term in one.terms])
+    words = vocabulary(groups, meaning, exprs, places, [term for one in false for term in one.terms])
     words = replace(words, names={**words.names, **{n: s for one in false for n, s in one.symbols.items()}})
     claims = [_told_apart(one, Unicode(words.names, words.letters_for)) for one in claims]
     claims = list(_checked(claims, report, meaning, words.names))
     if len(words.defined) > DEFINITIONS:
         claims = list(_with_definitions(claims, words, meaning))
-        words = replace(words, defined=())
+        words = replace(words, defined=(), named=tuple(named_rows(words.defined, words.names)))
     used = dict.fromkeys(s.rule for c in claims for p in c.proofs for s in p.steps)
     return Derivation(
         name=theorem.name, title=theorem.title or theorem.name, words=theorem.words, source=theorem.source,
@@ -292,7 +293,8 @@ def _with_definitions(claims: Sequence[ClaimPart], words: Vocabulary, meaning: M
         shown = {s.subject for p in claim.proofs for s in p.steps if s.rule == "unfold"}
         used = set(names_in(_terms([claim]), meaning.definitions)) & set(rows) - known
         known |= used
-        yield replace(claim, defined=tuple(row for name, row in rows.items() if name in used - shown))
+        opened, defined = (tuple(rows[n] for n in rows if n in those) for those in (used & shown, used - shown))
+        yield replace(claim, opened=opened, defined=defined)
 
 
 def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:

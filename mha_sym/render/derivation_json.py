@@ -10,7 +10,8 @@ Defines `derivation_json`.  One object with these members::
     assumptions  [{"words", "positive": FORMULA or null}], the second being positive
     notation     {"sizes": [{"name", "words"}], "positions": [{"letters", "size": FORMULA, "words"}],
                   "given": [{"entry": FORMULA, "shape": [FORMULA], "words", "values": numbers or null}],
-                  "defined": [{"entry", "body": FORMULA, "words"}], "permutations": [{"name", "size", "words"}]}
+                  "defined": [{"entry", "body": FORMULA, "words"}], "named": [{"entry": FORMULA, "shape": [FORMULA],
+                  "words"}], which claims define, "permutations": [{"name", "size", "words"}]}
     claims       [{"number", "name", "words", "verdict", "variables": [text], "left", "right": FORMULA,
                    "defined": as above, "proofs": [[LINE]], "alike": number of goals not shown,
                    "axes": [{"words", "sizes": [FORMULA], "at": FORMULA}],
@@ -21,7 +22,8 @@ Defines `derivation_json`.  One object with these members::
                    [{size: number}], where they were in fractions, "digits": to how many all agree with einops in
                    float64, or null, "wrong", "left_out": [text]}}]
     controls     [{"name", "words", "verdict", "left", "right": FORMULA, "variables": [text], "where": as "defined",
-                   "witness": text, "inputs": {name: numbers}}]
+                   "alike": text, which tensors are made as those of the theorem, "witness": text,
+                   "inputs": {name: numbers}}]
     laws         [{"rule", "reason", "latex"}], those used
     applications how many applications of rules the checker replayed
     checks       [text], what was checked and how
@@ -49,6 +51,7 @@ from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
 from mha_sym.render.notation import Notation
 from mha_sym.render.scripts import Latex, Unicode
+from mha_sym.render.signs import likened, said
 from mha_sym.render.vocabulary import DefinedRow
 
 FORMAT, VERSION = "mha_sym-derivation", 1
@@ -99,6 +102,10 @@ class _Writer:
                 for row in words.given
             ],
             "defined": list(map(self._definition, words.defined)),
+            "named": [
+                {"entry": self._term(row.entry), "shape": self._terms(row.shape), "words": row.words}
+                for row in words.named
+            ],
             "permutations": [
                 {"name": row.name, "size": self._term(row.size), "words": row.words} for row in words.bijections
             ],
@@ -112,7 +119,7 @@ class _Writer:
         return {
             "number": claim.number, "name": claim.name, "words": claim.words, "verdict": claim.verdict.value,
             "variables": list(claim.variables), "left": self._term(claim.left), "right": self._term(claim.right),
-            "defined": list(map(self._definition, claim.defined)),
+            "defined": list(map(self._definition, (*claim.opened, *claim.defined))),
             "proofs": [list(map(self._line, proof.steps)) for proof in claim.proofs], "alike": claim.alike,
             "axes": [
                 {"words": one.words, "sizes": self._terms(one.sizes), "at": self._at(one.at)} for one in claim.moves
@@ -130,6 +137,7 @@ class _Writer:
             "left": self._maybe(says.left if says else None), "right": self._maybe(says.right if says else None),
             "variables": list(says.variables) if says else [],
             "where": list(map(self._definition, says.where)) if says else [],
+            "alike": said(likened(says, self.scripts["unicode"])) if says else "",
             "witness": sentences.witness(control),
             "inputs": {name: np.asarray(values).tolist() for name, values in control.inputs.items()},
         }  # fmt: skip

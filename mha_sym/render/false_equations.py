@@ -15,9 +15,11 @@ from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.rules import Definition
 from mha_sym.proof.terms import At, Entry, Term, Var, children, key, rebuild, subst
 from mha_sym.proof.theorem import Claim, Counterexample
+from mha_sym.render.defined import shown_definition
 from mha_sym.render.notation import Symbol
 from mha_sym.render.reading import tidy
-from mha_sym.render.vocabulary import DefinedRow, heads_of
+from mha_sym.render.symbols import heads_of
+from mha_sym.render.vocabulary import DefinedRow
 
 #: what a tensor that the theorem has not is marked with
 MARK = "false"
@@ -29,7 +31,7 @@ class FalseEquation:
 
     Attributes:
         defined: the tensors that the theorem has not, in the order in which they occur.
-        untold: names of those that are made of others as the ones of the theorem are.
+        untold: names of those that are made of others as the ones of the theorem are, and which ones these are.
         symbols: how they are called.
         close: whether its signs are those of the theorem; at other sizes they are not.
     """
@@ -38,7 +40,7 @@ class FalseEquation:
     right: Term
     variables: tuple[str, ...] = ()
     defined: tuple[DefinedRow, ...] = ()
-    untold: frozenset[str] = frozenset()
+    untold: Mapping[str, str] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     close: bool = True
 
@@ -86,7 +88,7 @@ def false_equation(control: Claim, found: Counterexample | None, meaning: Meanin
     return FalseEquation(
         _written(goal.left, names, letters), _written(goal.right, names, letters), letters,
         defined=tuple(_row(name, own, names) for name in new),
-        untold=frozenset(names[name] for name in _untold(new, own, meaning)),
+        untold={names[name]: other for name, other in _untold(new, own, meaning).items()},
         symbols=dict(_symbols(new, own, names, marked)), close=marked,
     )  # fmt: skip
 
@@ -142,24 +144,25 @@ def _written(term: Term, names: Mapping[str, str], taken: Iterable[str]) -> Term
 
 def _row(name: str, own: Meaning, names: Mapping[str, str]) -> DefinedRow:
     definition = own.definitions[name]
-    body = _written(definition.body, names, [v.name for v in definition.params])
-    return DefinedRow(Entry(names[name], definition.params), body, own.named[name].reason)
+    entry, body = shown_definition(names[name], replace(definition, body=_renamed(definition.body, names)))
+    return DefinedRow(entry, body, own.named[name].reason)
 
 
-def _untold(new: Sequence[str], own: Meaning, meaning: Meaning) -> list[str]:
+def _untold(new: Sequence[str], own: Meaning, meaning: Meaning) -> dict[str, str]:
     """The tensors that are made as usual; if all are, those among them that are made of others that do not fit."""
-    alike = [name for name in new if _is_alike(name, own, meaning)]
+    models = {name: _model(name, own, meaning) for name in new}
+    alike = {name: model for name, model in models.items() if model}
     if len(alike) < len(new):
         return alike
     known = set(meaning.definitions)
-    return [name for name in alike if not known & set(_names(own.definitions[name].body))]
+    return {name: model for name, model in alike.items() if not known & set(_names(own.definitions[name].body))}
 
 
-def _is_alike(name: str, own: Meaning, meaning: Meaning) -> bool:
-    """Whether a tensor of the theorem with the same name, but for primes, is made in the same way."""
+def _model(name: str, own: Meaning, meaning: Meaning) -> str:
+    """A tensor of the theorem with the same name, but for primes, that is made in the same way; empty if none is."""
     wanted = _made(own.definitions[name], own)
     others = (other for other in meaning.definitions if _root(other) == _root(name))
-    return any(_made(meaning.definitions[other], meaning) == wanted for other in others)
+    return next((other for other in others if _made(meaning.definitions[other], meaning) == wanted), "")
 
 
 def _made(definition: Definition, meaning: Meaning) -> str:

@@ -17,7 +17,7 @@ from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.html_math import Writer
 from mha_sym.render.html_style import style
 from mha_sym.render.matrices import stage
-from mha_sym.render.signs import SignRow, Words, naming, sign_rows
+from mha_sym.render.signs import SignRow, Words, likened, naming, sign_rows
 from mha_sym.render.svg import trace_svg
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -185,6 +185,8 @@ class _Page:
         if says.where:
             equations = (self.writer.equation(one.entry, one.body) for one in says.where)
             yield f"<p>where</p><ul class=\"rows\">{''.join(f'<li>{one}</li>' for one in equations)}</ul>"
+        if alike := likened(says, self.writer.notation):
+            yield f"<p>{self._pieces(alike)}.</p>"
 
     def _picture(self, control: ControlPart) -> str:
         """Which number lands in which cell, folded, if all that happens is that numbers are moved."""

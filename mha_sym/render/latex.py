@@ -21,7 +21,7 @@ from mha_sym.render.latex_width import BEGIN, END, latex_width
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_prose, latex_words
 from mha_sym.render.scripts import latex_escape
-from mha_sym.render.signs import Words, naming, sign_rows
+from mha_sym.render.signs import Words, likened, naming, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: formulas narrower than this need no places to be broken at; those wider than a column have the reason below them
@@ -113,10 +113,10 @@ class _Writer:
         yield from [rf"{{\small Source: {latex_words(sentences.ended(found.source))}\par}}"] if found.source else []
         yield from _section("Assumptions", _items(self._assumptions()))
         yield from _section("Notation", self._signs(found.vocabulary))
-        if found.claims:
-            yield from _section("Stage by stage", map(self._stage, found.claims))
         if found.vocabulary.defined:
             yield from _section("Definitions", map(self._definition, found.vocabulary.defined))
+        if found.claims:
+            yield from _section("Stage by stage", map(self._stage, found.claims))
         if found.claims:
             yield from _section("Entry by entry", (line for claim in found.claims for line in self._claim(claim)))
         if found.controls:
@@ -163,6 +163,8 @@ class _Writer:
             for n, one in enumerate(control.says.where):
                 formula = f"{self._plain(one.entry)} = {self._formula(one.body)}"
                 yield _command(_wide("defined", formula), formula, "" if n else "where")
+            if alike := likened(control.says, self.notation):
+                yield rf"{{\small {_pieces(alike)}.\par}}"
 
     # ------------------------------------------------------------ claims
 

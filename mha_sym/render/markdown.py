@@ -18,7 +18,7 @@ from mha_sym.render.latex_width import latex_width
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
 from mha_sym.render.scripts import Latex
-from mha_sym.render.signs import Words, naming, sign_rows
+from mha_sym.render.signs import Words, likened, naming, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: a formula wider than this, in letters M, is broken; one wider than `BESIDE` has its reason below it
@@ -53,10 +53,10 @@ class _Writer:
         yield from ("", f"Source: {markdown_words(sentences.ended(found.source))}") if found.source else ()
         yield from ("", "## Assumptions", "", *self._assumptions())
         yield from ("", "## Notation", "", *self._signs(found.vocabulary))
-        if found.claims:
-            yield from ("", "## Stage by stage", "", *_table(["", "what equals what", "why"], self._stages()))
         if found.vocabulary.defined:
             yield from ("", "## Definitions", *self._definitions(found.vocabulary.defined))
+        if found.claims:
+            yield from ("", "## Stage by stage", "", *_table(["", "what equals what", "why"], self._stages()))
         for claim in found.claims:
             yield from ("", *self._claim(claim))
         if found.controls:
@@ -102,7 +102,9 @@ class _Writer:
         where = [f"{self._plain(one.entry)} = {self._plain(one.body)}" for one in says.where]
         letters = sentences.not_all(list(map(self.notation.letter, says.variables)), "$")
         false = _inline(f"{self._plain(says.left)} = {self._plain(says.right)}")
+        alike = _pieces(likened(says, self.notation))
         yield f"  {letters}: {', where '.join([false, *(', '.join(map(_inline, where)) for _ in where[:1])])}."
+        yield from [f"  {alike}."] if alike else []
 
     def _checks(self) -> Iterator[str]:
         for sentence in sentences.checks(self.found, laws=False):

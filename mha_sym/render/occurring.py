@@ -1,6 +1,6 @@
 """What occurs in some terms and in the definitions that they rest on.
 
-Defines `Occurring`; what the signs mean is said in `mha_sym.render.vocabulary`.
+Defines `Occurring` and `variables_in`; what the signs mean is said in `mha_sym.render.vocabulary`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mha_sym.proof.terms import (
     Var,
     children,
 )
-from mha_sym.render.reading import tidy
+from mha_sym.render.defined import shown_definition
 
 
 class Occurring:
@@ -73,9 +73,10 @@ class Occurring:
             if definition is not None and name not in self.opened:
                 self.opened.add(name)
                 before = len(self.names)
-                for var in definition.params:
-                    self.place(var)
-                self.read(tidy(definition.body, frozenset(v.name for v in definition.params)))
+                entry, body = shown_definition(name, definition)
+                for index in entry.at:
+                    self.place(index)
+                self.read(body)
                 waiting += list(self.names)[before:]
 
     def place(self, index: Index) -> None:
@@ -98,3 +99,10 @@ class Occurring:
 
     def _domain(self, whole: Domain) -> None:
         self.read(whole.size)
+
+
+def variables_in(term: Term) -> set[Var]:
+    """The positions in a term."""
+    found = Occurring()
+    found.read(term)
+    return set(found.variables)

@@ -117,7 +117,7 @@ def _marked(controls: Sequence[ControlPart]) -> str:
     """What the mark on tensors means, if it occurs."""
     if not any(symbol.block.endswith(MARK) for one in controls if one.says for symbol in one.says.symbols.values()):
         return ""
-    return f" Tensors marked ‘{MARK}’ are of one such statement: made as those of the theorem, but for what is told."
+    return f" Tensors marked ‘{MARK}’ belong to one such statement alone."
 
 
 def witness(control: ControlPart) -> str:

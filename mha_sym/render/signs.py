@@ -1,7 +1,7 @@
 """The table of notation, row by row, and what is said below it: the same in every form of a derivation.
 
-Defines `SignRow`, `sign_rows`, `only` and `naming`.  Formulas are in the script of a `Notation`; how a table looks is
-decided by the renderers.
+Defines `SignRow`, `sign_rows`, `only`, `naming`, and `likened`, which is said of a false equation.  Formulas are in the
+script of a `Notation`; how a table looks is decided by the renderers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from mha_sym.proof.terms import Join, Part, Var
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import Derivation
+from mha_sym.render.false_equations import MARK, FalseEquation
 from mha_sym.render.matrices import sliced, stage
 from mha_sym.render.notation import Notation
-from mha_sym.render.prose import Piece
-from mha_sym.render.vocabulary import AXIS_WORDS, GivenRow, LetterRow, Vocabulary
+from mha_sym.render.prose import Piece, pieces
+from mha_sym.render.vocabulary import AXIS_WORDS, GivenRow, LetterRow, NamedRow, Vocabulary
 
 Words = tuple[Piece, ...]
+
+#: of more tensors of one name than this the first and the last are told
+OTHERS = 4
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,12 @@ def sign_rows(words: Vocabulary, note: Notation) -> Iterator[SignRow]:
             f"[{note.ANY}]", f"0{note.OR}1", (Piece("1 if what stands in the bracket holds, else 0", False),)
         )
     yield from (_given(one, note) for one in words.given)
+    yield from (_named(one, note) for one in words.named)
 
 
 def only(words: Vocabulary, *parts: str) -> Vocabulary:
-    """The table without all rows but those of some parts: ``letters``, ``bijections``, ``given``."""
-    gone = {name: () for name in ("letters", "bijections", "given") if name not in parts}
+    """The table without all rows but those of some parts: ``letters``, ``bijections``, ``given``, ``named``."""
+    gone = {name: () for name in ("letters", "bijections", "given", "named") if name not in parts}
     return replace(words, brackets=words.brackets and "bijections" in parts, **gone)  # type: ignore[arg-type]
 
 
@@ -110,6 +115,33 @@ def _given(given: GivenRow, note: Notation) -> SignRow:
     return SignRow(plain(note.term(given.entry)), shape, (Piece(given.words, False),), values)
 
 
+def _named(named: NamedRow, note: Notation) -> SignRow:
+    """A tensor that is defined where it occurs, and those of the same name."""
+    shape = f" {note.TIMES} ".join(plain(note.term(one)) for one in named.shape)
+    others = [_name(one, note) for one in named.others]
+    shown = others if len(others) <= OTHERS else [others[0], note.ANY, others[-1]]
+    more = ((Piece(", " if n else "; also ", False), Piece(one, True)) for n, one in enumerate(shown))
+    return SignRow(plain(note.term(named.entry)), shape, (*pieces(named.words), *(one for two in more for one in two)))
+
+
+def _name(name: str, note: Notation) -> str:
+    symbol = note.names[name]
+    return note.name(symbol, [symbol.label] if symbol.label else [])
+
+
+def likened(says: FalseEquation, note: Notation) -> Words:
+    """Which tensors of a false equation are made like which ones of the theorem, in a sentence; nothing if none are."""
+    found = [(row.entry.name, says.untold[row.entry.name]) for row in says.defined if row.entry.name in says.untold]
+    if not found:
+        return ()
+    texts = [
+        (Piece(", " if n else "", False), Piece(_name(one, note), True), Piece(" as " if n else " is made as ", False),
+         Piece(_name(model, note), True))
+        for n, (one, model) in enumerate(found)
+    ]  # fmt: skip
+    return tuple(piece for text in texts for piece in text if piece.text)
+
+
 # ---------------------------------------------------------------- below the table
 
 
@@ -125,11 +157,15 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     slices = [(one, sliced(note, one, head)) for one in plain_ones]
     if (shown := next(((one, text) for one, text in slices if text and text in lines), None)) is not None:
         yield _told(shown[1], ": the matrix of ", note.name(shown[0]), " in head ", head, ", for any sequence")
-    if (own := next((one for one in symbols if one.label), None)) is not None:
-        yield _told(note.name(own, [head]), ": belongs to head ", head, " alone, as in the formula for one head")
+    own = next((note.name(one, [head]) for one in symbols if one.label and not one.block.endswith(MARK)), "")
+    if own:
+        yield _told(own, ": belongs to head ", head, " alone, as in the formula for one head")
     blocks = [(one, note.name(one, [head])) for one in plain_ones if one.given]
-    if (part := next(((one, text) for one, text in blocks if text in lines), None)) is not None:
+    if (part := next(((one, text) for one, text in blocks if text in lines and text != own), None)) is not None:
         yield _told(part[1], ": the block of ", note.name(part[0]), " that belongs to head ", head)
+    if (block := next((one for one in symbols if one.block and not one.block.endswith(MARK)), None)) is not None:
+        whole = note.name(replace(block, block=""))
+        yield _told(note.name(block), ": the part of ", whole, f" in block {block.block} of an axis made of blocks")
     masks = (text for one, cut in slices for text in (cut, note.name(one)) if text)
     if (mask := next((text for text in masks if f"; {text})" in lines), "")) and "softmax" in lines:
         yield _told("", "After a semicolon in softmax stands a mask: the keys count for which ", mask, " is 1")

@@ -17,7 +17,7 @@ from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import unicode_prose
 from mha_sym.render.scripts import Unicode
-from mha_sym.render.signs import naming, said, sign_rows
+from mha_sym.render.signs import likened, naming, said, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 WIDTH = 98
@@ -52,11 +52,11 @@ class _Writer:
             yield from ("", *_wrap(f"Source: {sentences.ended(found.source)}", "  ", "  "))
         yield from ("", *_heading("Assumptions"), *self._assumptions())
         yield from ("", *_heading("Notation"), *self._signs(found.vocabulary))
+        if found.vocabulary.defined:
+            yield from ("", *_heading("Definitions"), *self._definitions(found.vocabulary.defined))
         if not detail:
             yield from ("", *_heading("Stage by stage"))
             yield from (line for claim in found.claims for line in self._stage(claim))
-        if found.vocabulary.defined:
-            yield from ("", *_heading("Definitions"), *self._definitions(found.vocabulary.defined))
         for claim in found.claims if detail else ():
             yield from ("", *self._claim(claim))
         if found.controls:
@@ -103,7 +103,9 @@ class _Writer:
     # ------------------------------------------------------------ claims
 
     def _stage(self, claim: ClaimPart) -> Iterator[str]:
-        """What equals what, and why."""
+        """What equals what, and why; before that what is new in it."""
+        new = list(self._definitions((*claim.opened, *claim.defined)))
+        yield from (*new, "") if new else ()
         number = f"{claim.number:>3} "
         first, *more = rows(stage(claim, self.notation), WIDTH - len(number))
         yield number + first
@@ -192,6 +194,8 @@ class _Writer:
                 first += f"    {letters}"
             indent = " " * (len(start) + 2)
             yield from (line for row in (start + first, *(indent + one for one in more)) for line in _cut(row, indent))
+        alike = said(likened(says, self.notation)) if told else ""
+        yield from _wrap(f"{alike}.", "      ", "        ") if alike else ()
 
     def _controls(self, detail: bool) -> Iterator[str]:
         yield from _paragraph(sentences.controls(self.found))

@@ -6,12 +6,12 @@ Defines the rows of the table of notation and `vocabulary`, which makes them fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mha_sym.axes import Axis
-from mha_sym.expr import Expr, Input, Named, Table, walk
+from mha_sym.expr import Expr, Input, Table, walk
 from mha_sym.proof.meaning import Meaning, domain, positions
 from mha_sym.proof.rules import Definition
 from mha_sym.proof.terms import (
@@ -24,15 +24,21 @@ from mha_sym.proof.terms import (
     Var,
     domain_key,
 )
+from mha_sym.render.defined import coordinates, shown_definition
 from mha_sym.render.notation import Symbol, rank
-from mha_sym.render.occurring import Occurring
-from mha_sym.render.reading import FAMILIES, tidy
+from mha_sym.render.occurring import Occurring, variables_in
+from mha_sym.render.reading import FAMILIES
+from mha_sym.render.symbols import symbols_of
+from mha_sym.render.tensor_words import defined_words, given_words
 
 #: what a position in an axis is, and what its size counts, by the axis' letter in the field
 AXIS_WORDS = {
     "b": "sequence in the batch", "t": "position of a query", "s": "position of a key", "m": "feature of a token",
     "h": "head", "k": "feature of a query or key in one head", "v": "feature of a value in one head",
+    "pruned": "head that is gated away",
 }  # fmt: skip
+#: the sizes of axes, as the field writes them
+_SIZES = {"b": "B", "t": "T", "s": "S", "m": "d_model", "h": "h", "k": "d_k", "v": "d_v"}
 SIZE_WORDS = {
     "B": "sequences in the batch", "T": "tokens", "S": "keys", "d_model": "features of a token", "h": "heads",
     "d_k": "features of a query or key in one head", "d_v": "features of a value in one head",
@@ -40,13 +46,10 @@ SIZE_WORDS = {
 _COUNTED = {
     "b": SIZE_WORDS["B"], "t": "tokens", "s": SIZE_WORDS["S"], "m": SIZE_WORDS["d_model"], "h": SIZE_WORDS["h"],
     "k": SIZE_WORDS["d_k"], "v": SIZE_WORDS["d_v"], "(h k)": "columns of all heads together",
-    "(h v)": "value features of all heads together",
+    "(h v)": "value features of all heads together", "pruned": "heads that are gated away",
 }  # fmt: skip
-ROLE_WORDS = {
-    "data": "input", "mask": "mask, added to the scores", "gate": "gate", "weight": "weights", "bias": "bias",
-}  # fmt: skip
-#: what a mask of truth values is
-KEPT = "mask: 1 where a query may see a key, else 0"
+#: what is given, in this order
+ROLES = ("data", "mask", "gate", "weight", "bias")
 
 #: letters for positions in axes whose names are words, first choice first
 SPARE = "aegovxyz"
@@ -90,6 +93,16 @@ class DefinedRow:
 
 
 @dataclass(frozen=True)
+class NamedRow:
+    """A tensor that is defined where it occurs: its entry, the sizes of its axes, what it is, and ``others`` alike."""
+
+    entry: Entry
+    shape: tuple[Term, ...]
+    words: str
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class BijectionRow:
     """An arbitrary permutation of the positions in an axis."""
 
@@ -102,6 +115,7 @@ class BijectionRow:
 class Vocabulary:
     """The table of notation, and how tensors (``names``) and positions (``letters_for``) are written.
 
+    ``named`` are the defined tensors where ``defined`` leaves them to the claims.
     ``brackets`` says whether comparisons in brackets occur, ``digits`` whether joined positions are taken apart.
     """
 
@@ -109,6 +123,7 @@ class Vocabulary:
     letters: tuple[LetterRow, ...] = ()
     given: tuple[GivenRow, ...] = ()
     defined: tuple[DefinedRow, ...] = ()
+    named: tuple[NamedRow, ...] = ()
     bijections: tuple[BijectionRow, ...] = ()
     brackets: bool = False
     digits: bool = False
@@ -145,23 +160,24 @@ def vocabulary(
         found.open(meaning.definitions)
     for place in places:
         found.place(place)
-    known = [(var.name, var.domain) for var in found.variables]
+    known = set(found.variables)
     for term in besides:
         found.read(term)
     names = [name for name in found.names if name in meaning.definitions or name in meaning.given]
     given = tuple(_given(names, meaning))
     for row in given:
         found.read(row.entry)
+        known |= variables_in(row.entry)
     axes = _axes(exprs)
     return Vocabulary(
         sizes=tuple(_sizes(found.sizes, axes)),
-        letters=tuple(_letters(_told(found.variables, known, axes), axes)),
+        letters=tuple(_letters(_told(found.variables, known), axes)),
         given=given,
         defined=tuple(_defined(names, meaning)),
         bijections=tuple(_bijections(found.bijections, meaning, axes)),
         brackets=found.brackets,
         digits=found.digits,
-        names=_symbols(names, meaning),
+        names=symbols_of(names, meaning),
         letters_for=_aliases([var.name for var in found.variables], found.names),
     )
 
@@ -200,14 +216,10 @@ def _axis_of(whole: Domain, axes: _Axes) -> Axis | None:
     return axes.get((whole.name, domain_key(whole)))
 
 
-def _told(variables: Iterable[Var], known: Sequence[tuple[str, Domain]], axes: _Axes) -> Iterator[Var]:
-    """Positions that are known, and others in axes of the field, in one row with known ones only if they are alike."""
-    letters = {name for name, _ in known}
-    for var in variables:
-        axis = axes.get((var.domain.name, domain_key(var.domain)))
-        usual = axis is not None and axis.name in AXIS_WORDS
-        if (var.name, var.domain) in known or (usual and not letters & {var.name, var.domain.name}):
-            yield var
+def _told(variables: Iterable[Var], known: Collection[Var]) -> Iterator[Var]:
+    """Positions that are known, and others if their letters are new."""
+    letters = {var.name for var in known}
+    yield from (var for var in variables if var in known or var.name not in letters)
 
 
 def _letters(variables: Iterable[Var], axes: _Axes) -> Iterator[LetterRow]:
@@ -221,22 +233,26 @@ def _letters(variables: Iterable[Var], axes: _Axes) -> Iterator[LetterRow]:
         axis = axes.get(key)
         return bool(rows[key][0].domain.factors), order.index(axis.name) if axis and axis.name in order else len(order)
 
+    kinds: dict[tuple[str, str], LetterRow] = {}
     for key in sorted(rows, key=rank):
         found, whole = rows[key], rows[key][0].domain
         family = FAMILIES.get(whole.name, (whole.name,))
         names = sorted(dict.fromkeys(v.name for v in found), key=lambda n: (family.index(n) if n in family else 9, n))
         axis = axes.get(key)
-        joined = Join(whole, tuple(_variables(whole.factors))) if whole.factors else None
-        words = AXIS_WORDS.get(axis.name if axis else "", f"position in the axis {whole.name}")
-        yield LetterRow(tuple(names), whole.size, words, joined)
+        joined = Join(whole, tuple(coordinates(whole.factors))) if whole.factors else None
+        words = _axis_words(axis, whole)
+        kind = words, domain_key(whole) if joined else str(whole.size)
+        letters = dict.fromkeys((*(kinds[kind].letters if kind in kinds else ()), *names))
+        kinds[kind] = LetterRow(tuple(letters), whole.size, words, joined)
+    yield from kinds.values()
 
 
-def _variables(domains: Iterable[Domain]) -> list[Var]:
-    found: list[Var] = []
-    for one in domains:
-        letters = (*FAMILIES.get(one.name, (one.name,)), f"{one.name}1", f"{one.name}2")
-        found.append(Var(next(n for n in letters if n not in {v.name for v in found}), one))
-    return found
+def _axis_words(axis: Axis | None, whole: Domain) -> str:
+    """What a position in an axis is: by the name of the axis, or else by its size."""
+    name = axis.name if axis else whole.name
+    if axis is not None and name not in AXIS_WORDS:
+        name = next((letter for letter, size in _SIZES.items() if size == str(axis.size)), name)
+    return AXIS_WORDS.get(name, f"position in the axis {name}")
 
 
 def _aliases(names: Sequence[str], tensors: Iterable[str]) -> dict[str, str]:
@@ -261,8 +277,8 @@ def _sizes(names: Iterable[str], axes: _Axes) -> Iterator[SizeRow]:
 def _counted(name: str, axes: _Axes) -> str:
     """What a size without words of its own counts: positions in the axes that have exactly this size."""
     found = dict.fromkeys(axis.name for axis in axes.values() if str(axis.size) == name and axis.is_plain)
-    words = " and ".join(f"positions in the axis {one}" if one not in AXIS_WORDS else _COUNTED[one] for one in found)
-    return words or "part of other sizes"
+    known = [_COUNTED[one] for one in found if one in _COUNTED] or [f"positions in the axis {one}" for one in found]
+    return " and ".join(known) or "a factor of other sizes"
 
 
 # ---------------------------------------------------------------- tensors and bijections
@@ -270,17 +286,16 @@ def _counted(name: str, axes: _Axes) -> str:
 
 def _given(names: Iterable[str], meaning: Meaning) -> Iterator[GivenRow]:
     """What is given, inputs before weights, else in the order of first occurrence."""
-    roles = list(ROLE_WORDS)
 
     def role(name: str) -> int:
         node = meaning.given.get(name)
-        return roles.index(node.role) if isinstance(node, Input) else len(roles)
+        return ROLES.index(node.role) if isinstance(node, Input) else len(ROLES)
 
     for name in sorted(names, key=role):
         node = meaning.given.get(name)
         if isinstance(node, Input):
-            words = KEPT if node.role == "mask" and node.boolean else ROLE_WORDS[node.role]
-            yield GivenRow(_entry(name, node.over), tuple(domain(a).size for a in node.over), words)
+            shape = tuple(domain(a).size for a in node.over)
+            yield GivenRow(_entry(name, node.over), shape, given_words(name, node))
         elif isinstance(node, Table):
             shape = tuple(domain(a).size for a in node.over)
             yield GivenRow(_entry(name, node.over), shape, "constant", node.values)
@@ -308,15 +323,29 @@ def _defined(names: Iterable[str], meaning: Meaning) -> Iterator[DefinedRow]:
         if definition is None or name in done:
             return
         done.add(name)
-        body = tidy(definition.body, frozenset(v.name for v in definition.params))
+        entry, body = shown_definition(name, definition)
         inner = Occurring()
         inner.read(body)
         for other in inner.names:
             yield from rows(other)
-        yield DefinedRow(Entry(name, definition.params), body, meaning.named[name].reason)
+        root, _, label = name.rstrip("'").partition("^")
+        words = defined_words(root.partition(".")[0], label.strip("()"), meaning.named[name].reason)
+        yield DefinedRow(entry, body, words)
 
     for name in names:
         yield from rows(name)
+
+
+def named_rows(rows: Iterable[DefinedRow], names: Mapping[str, Symbol]) -> Iterator[NamedRow]:
+    """Defined tensors as they stand in a table: those of one name together."""
+    found: dict[tuple[str, str, str], list[DefinedRow]] = {}
+    for row in rows:
+        one = names[row.entry.name]
+        found.setdefault((one.root, one.block, one.label), []).append(row)
+    for first, *more in found.values():
+        places = first.entry.at[names[first.entry.name].heads :]
+        shape = tuple(one.domain.size for one in places if isinstance(one, Var | Join))
+        yield NamedRow(first.entry, shape, first.words, tuple(row.entry.name for row in more))
 
 
 def _bijections(names: Iterable[str], meaning: Meaning, axes: _Axes) -> Iterator[BijectionRow]:
@@ -325,44 +354,3 @@ def _bijections(names: Iterable[str], meaning: Meaning, axes: _Axes) -> Iterator
         axis = _axis_of(whole, axes)
         words = _COUNTED.get(axis.name if axis else "", f"positions in the axis {axis.name if axis else whole.name}")
         yield BijectionRow(name, whole.size, f"an arbitrary permutation of the {words}")
-
-
-#: from so many tensors of one name on they are told apart by numbers
-NUMBERED = 4
-
-
-def _symbols(names: Sequence[str], meaning: Meaning) -> dict[str, Symbol]:
-    """How tensors are called: of those with one name the first in order has no prime, the next one, and so on."""
-    variants: dict[tuple[str, str], list[str]] = {}
-    for name in names:
-        root, _, block = name.rstrip("'").partition(".")
-        variants.setdefault((root, block), []).append(name)
-    symbols = {}
-    for (root, block), found in variants.items():
-        given = [n for n in found if n not in meaning.definitions]
-        for number, name in enumerate([*given, *(n for n in found if n not in given)]):
-            stem, _, label = root.partition("^")
-            symbols[name] = Symbol(
-                stem, block, number, len(found) > NUMBERED, label.strip("()"), heads_of(name, meaning), name in given
-            )
-    return symbols
-
-
-def heads_of(name: str, meaning: Meaning) -> int:
-    """How many positions of a defined tensor are labels of a family: those that are not in its axes."""
-    node = meaning.named.get(name)
-    if not isinstance(node, Named) or name not in meaning.definitions:
-        return 0
-    return len(meaning.definitions[name].params) - sum(map(_count, node.axes))
-
-
-def _count(axis: Axis) -> int:
-    """How many positions an axis gives where concatenations are taken apart."""
-    if axis.blocks:
-        return _count(axis.blocks[0])
-    opened = any(_opened(part) for part in axis.factors)
-    return sum(map(_count, axis.factors)) if opened else 1
-
-
-def _opened(axis: Axis) -> bool:
-    return bool(axis.blocks) or any(map(_opened, axis.factors))

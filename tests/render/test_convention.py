@@ -68,7 +68,7 @@ def text(proved: Callable[[str], Report], name: str, convention: Convention) -> 
 def test_heads_by_h(proved: Callable[[str], Report]) -> None:
     shown = text(proved, "combined_projection_eq_separate_heads", Convention("h"))
     assert "Claim 1, Q: Slice h of Q is the query matrix Q^(h) of head h." in shown
-    assert re.search(r"(?m)^  h +0 ≤ h < n_h +head$", shown)
+    assert re.search(r"(?m)^  h, g, g₁ +0 ≤ h < n_h +head$", shown)
     assert "c = h d_k + j" in shown
     assert "n_h (heads)" in shown
     assert "splitting the feature axis into (n_h, d_k)" in shown

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
 
+import pytest
+
+from mha_sym.proof.terms import Cmp, Entry, Perm, Size, Var
 from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.scripts import Latex, Unicode
-from mha_sym.render.signs import naming, said, sign_rows
+from mha_sym.render.signs import likened, naming, said, sign_rows
 
 
 def notation(found: Derivation) -> Unicode:
@@ -57,3 +62,98 @@ def test_in_latex_with_another_letter_for_heads(proved: Callable[[str], Report])
     told = [said(one) for one in naming(found, Latex(found.vocabulary.names, found.vocabulary.letters_for))]
     assert told[1:3] == ["Q_{i}: the matrix of Q in head i, for any sequence", "Q^{(i)}: belongs to head i alone, as in"
                         " the formula for one head"]  # fmt: skip
+
+
+# ---------------------------------------------------------------- every sign is explained
+
+
+def signs(node: Any) -> Iterator[tuple[str, str]]:
+    """Every sign in a term, whatever it is made of: its kind and its name."""
+    match node:
+        case Entry(name, _) | Size(name, _) | Var(name, _) | Perm(name, _, _):
+            yield type(node).__name__, name
+        case Cmp():
+            yield "Cmp", ""
+    if is_dataclass(node):
+        for one in fields(node):
+            yield from signs(getattr(node, one.name))
+    elif isinstance(node, tuple):
+        for one in node:
+            yield from signs(one)
+
+
+def unexplained(found: Derivation) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Where a sign stands that no table has and nothing beside it defines."""
+    words = found.vocabulary
+    known = {("Entry", row.entry.name) for row in (*words.given, *words.defined, *words.named)}
+    known |= {("Entry", name) for row in words.named for name in row.others}
+    known |= {("Var", letter) for row in words.letters for letter in row.letters}
+    known |= {("Size", row.name) for row in words.sizes} | {("Perm", row.name) for row in words.bijections}
+    known |= {("Cmp", "")} if words.brackets else set()
+    shown: dict[str, tuple[list[Any], set[tuple[str, str]]]] = {
+        "assumptions": ([term for _, term in found.assumptions], set()),
+        "definitions": ([(row.entry, row.body) for row in words.defined], set()),
+    }
+    for claim in found.claims:
+        rows = [(row.entry, row.body) for row in (*claim.opened, *claim.defined)]
+        lines = [step.term for proof in claim.proofs for step in proof.steps]
+        shown[claim.name] = [claim.left, claim.right, *lines, *rows, *(one.term for one in claim.conditions)], set()
+    for one in found.controls:
+        if one.says is not None:
+            beside = {row.entry.name for row in one.says.where} | set(one.says.untold)
+            equations = [(row.entry, row.body) for row in one.says.where]
+            shown[one.name] = [one.says.left, one.says.right, *equations], {("Entry", name) for name in beside}
+    for place, (terms, beside_it) in shown.items():
+        for term in terms:
+            new = set(signs(term)) - known - beside_it
+            yield from ((place, sign) for sign in new if not sign[1].isdigit())
+
+
+def test_every_sign_is_in_the_table_or_defined_where_it_stands(shown: Derivation) -> None:
+    assert set(unexplained(shown)) == set()
+    rows = list(sign_rows(shown.vocabulary, notation(shown)))
+    assert all(said(row.meaning).strip() for row in rows)
+    text = said(tuple(piece for row in rows for piece in row.meaning))
+    note = notation(shown)
+    for row in shown.vocabulary.named:  # those of one name stand together, the first and the last of them
+        assert all(note.name(note.names[name], [note.names[name].label] * bool(note.names[name].label)) in text
+                   for name in row.others[-1:])  # fmt: skip
+
+
+def test_a_sign_that_is_nowhere_is_noticed(proved: Callable[[str], Report]) -> None:
+    from dataclasses import replace
+
+    found = derivation(proved("combined_projection_eq_separate_heads"))
+    less = replace(found, vocabulary=replace(found.vocabulary, letters=found.vocabulary.letters[1:]))
+    assert ("Q", ("Var", "b")) in set(unexplained(less))
+    less = replace(found, vocabulary=replace(found.vocabulary, defined=found.vocabulary.defined[1:]))
+    assert ("Q", ("Entry", "Q_flat")) in set(unexplained(less))
+
+
+def test_tensors_of_a_false_statement_are_told_or_likened(shown: Derivation) -> None:
+    note = notation(shown)
+    for one in shown.controls:
+        says = one.says
+        if says is None:
+            continue
+        told = {row.entry.name for row in says.where}
+        alike = said(likened(says, note))
+        for row in says.defined:
+            if row.entry.name not in told:
+                symbol = note.names[row.entry.name]
+                assert note.name(symbol, [symbol.label] * bool(symbol.label)) in alike
+
+
+@pytest.mark.parametrize(
+    ("sign", "meaning"),
+    [
+        ("X_q[b,t,m]", "input that the queries are made of"), ("X_k[b,s,m]", "input that the keys are made of"),
+        ("X_v[b,s,m]", "input that the values are made of"), ("W_O[c,m]", "weights of the output"),
+        ("b_V[c]", "bias of the values"), ("Q[b,r,t,j]", "queries, head by head; also Q'"),
+        ("A^(r)[b,t,s]", "attention weights of head r; also A'^(r)"),
+    ],
+)  # fmt: skip
+def test_what_a_tensor_is_stands_in_the_table(proved: Callable[[str], Report], sign: str, meaning: str) -> None:
+    found = derivation(proved("combined_layer_eq_separate_layer"))
+    rows = {row.sign: said(row.meaning) for row in sign_rows(found.vocabulary, notation(found))}
+    assert rows[sign] == meaning
