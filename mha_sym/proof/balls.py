@@ -36,7 +36,7 @@ class Balls:
         return 1 / x
 
     def number(self, value: sympy.Expr) -> Any:
-        """A number of SymPy made of rationals and their rational powers."""
+        """A number of SymPy made of rationals, their rational powers, and cosines and sines."""
         if value.is_Rational:
             return arb(fmpq(int(value.p), int(value.q)))
         if value.is_Mul or value.is_Add:
@@ -46,7 +46,10 @@ class Balls:
             return total
         if value.is_Pow and value.exp.is_Rational:
             return self.number(value.base) ** self.number(value.exp)
-        raise ValueError(f"{value} is not made of rationals and roots")
+        if isinstance(value, sympy.cos | sympy.sin):
+            angle = self.number(value.args[0])
+            return angle.cos() if isinstance(value, sympy.cos) else angle.sin()
+        raise ValueError(f"{value} is not made of rationals, roots, cosines and sines")
 
     def maximum(self, x: Any, y: Any) -> Any:
         """A ball that holds the larger one."""

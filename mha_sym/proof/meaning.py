@@ -397,7 +397,7 @@ def _free_heads(expr: Expr) -> tuple[HeadIndex, ...]:
 
 def positions(axis: Axis, taken: set[str], opened: bool = True) -> list[tuple[tuple[Var, ...], terms.Index]]:
     """All positions of an axis as variables and an index made of them: one row a block, products opened."""
-    if axis.blocks and opened:
+    if axis.blocks:
         return [
             (variables, Inj(index, domain(axis), number))
             for number, one in enumerate(axis.blocks)

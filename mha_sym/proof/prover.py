@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mha_sym.proof.checker import Certificate, Goal, Rejected, check
@@ -16,7 +17,7 @@ from mha_sym.proof.collector import collector_off
 from mha_sym.proof.field import FieldResult, Points
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.normal import Normaliser
-from mha_sym.proof.refute import refute
+from mha_sym.proof.refute import possible, refute
 from mha_sym.proof.rewrite import TooLong
 from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import (
@@ -39,6 +40,10 @@ from mha_sym.proof.theorem import Claim, Control, Outcome, Report, Theorem, Verd
 
 if TYPE_CHECKING:
     from mha_sym.proof.witness import Witness, WitnessResult
+
+
+#: why nothing is said to be proved that rests on what never seems to hold
+NO_VALUES = "no values were found for which all assumptions hold, and from what never holds anything follows"
 
 
 class ProverFault(Exception):
@@ -150,11 +155,18 @@ class Prover:
         points = self.points.confirm(claim)
         found = self._refuted(claim) if points.agrees is False else None
         outcome = found or self._search(claim)
-        if outcome.verdict is Verdict.PROVED:
+        if outcome.verdict is Verdict.PROVED and not self._possible:
+            outcome = Outcome(claim, Verdict.UNDECIDED, 0.0, detail=NO_VALUES)
+        elif outcome.verdict is Verdict.PROVED:
             outcome = self._confront(outcome, points)
         elif found is None and points.agrees is not False:
             outcome = self._refuted(claim) or outcome
         return replace(outcome, seconds=time.process_time() - start)
+
+    @cached_property
+    def _possible(self) -> bool:
+        """Whether the assumptions hold for some values."""
+        return all(one.positive is None for one in self.theorem.assumptions) or possible(self.theorem.assumptions)
 
     def _refuted(self, claim: Claim) -> Outcome | None:
         """The claim as refuted, if a counterexample turns up."""

@@ -1,12 +1,13 @@
 """Refuting: values of the inputs, at small sizes, where the two sides of a claim certainly differ.
 
 Candidates are looked for and made smaller in floating point; a counterexample is reported only when exact
-rationals or disjoint real balls confirm it.  Finding none says nothing.  Defines `refute`.
+rationals or disjoint real balls confirm it.  Finding none says nothing.  Defines `refute`, and `possible`, which says
+whether values are found for which assumptions hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -17,7 +18,7 @@ from mha_sym.arrays import size_value
 from mha_sym.errors import NotExact, NoValue
 from mha_sym.evaluate import evaluate_all
 from mha_sym.exact import Elements, Rationals
-from mha_sym.expr import Expr, Input, Permute, Transpose, inputs, walk
+from mha_sym.expr import Expr, Input, Permute, Transpose, as_expr, inputs, walk
 from mha_sym.plan import least_sizes, plan_of
 from mha_sym.proof.balls import Balls, surely_different
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
@@ -33,11 +34,31 @@ ONE_TOKEN = 5
 
 @dataclass(frozen=True)
 class Trial:
-    """Concrete sizes, inputs (small integers) and permutations."""
+    """Concrete sizes, inputs (small integers) and permutations; and which of `DESIGNS` made the masks."""
 
     sizes: Mapping[str, int]
     arrays: Mapping[str, np.ndarray[Any, Any]]
     permutations: Mapping[str, tuple[int, ...]]
+    design: int = 0
+
+
+def _some_empty(mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Nothing is kept in the first row along any axis, nor anywhere if there is one row."""
+    kept = mask.copy() if mask.ndim > 1 else np.zeros_like(mask)
+    for axis in range(kept.ndim):
+        np.moveaxis(kept, axis, 0)[:1] = 0
+    return kept
+
+
+def _one_each(mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Each row keeps its last position alone."""
+    kept = np.zeros_like(mask)
+    kept[..., -1:] = 1
+    return kept
+
+
+#: what is made of random masks: themselves, or what they seldom are
+DESIGNS: tuple[Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], ...] = (np.copy, _some_empty, _one_each)
 
 
 def refute(
@@ -58,9 +79,9 @@ def refute(
         >>> found.sizes, found.left, found.right
         ({'t': 1}, '4', '2')
     """
-    search = _Search(claim, tuple(a.positive for a in assumptions if a.positive is not None), dict(fixed or {}))
-    for draw in range(draws):
-        trial = search.draw(search.first_sizes(draw), draw)
+    search = _Search(claim, _positive(assumptions), dict(fixed or {}))
+    for draw, design in search.turns(draws):
+        trial = search.draw(search.first_sizes(draw), draw, design=design)
         if trial is None or not search.differs(trial):
             continue
         for one in (search.shrink(trial), trial):
@@ -68,6 +89,26 @@ def refute(
             if found is not None:
                 return found
     return None
+
+
+def possible(assumptions: Sequence[Assumption]) -> bool:
+    """Whether values are found for which all assumptions hold; from what never holds anything follows.
+
+    Example:
+        >>> from mha_sym.axes import axis
+        >>> x = Input("x", (axis("t"),))
+        >>> possible([Assumption("x > 9", x - 9)]), possible([Assumption("x > 0", x), Assumption("x < 0", -x)])
+        (True, False)
+    """
+    search = _Search(Claim("assumed", as_expr(0), as_expr(0)), _positive(assumptions), {})
+    least = {name: search.least.get(name, 1) for name in search.names}
+    wanted = ((search.first_sizes(0), 0, 3), (least, -2, 3), (least, -1000, 1001))
+    with np.errstate(over="ignore", invalid="ignore"):  # of large numbers
+        return any(search.draw(sizes, n, low, high) is not None for sizes, low, high in wanted for n in range(3))
+
+
+def _positive(assumptions: Sequence[Assumption]) -> tuple[Expr, ...]:
+    return tuple(one.positive for one in assumptions if one.positive is not None)
 
 
 def _used(exprs: Sequence[Expr]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -105,7 +146,12 @@ class _Search:
         more = {name: max(size, self.least.get(name, 1)) for name, size in more.items()}
         return more | {name: size for name, size in self.fixed.items() if name in more}
 
-    def draw(self, sizes: Mapping[str, int], seed: int, small: bool = False) -> Trial | None:
+    def turns(self, draws: int) -> list[tuple[int, int]]:
+        """Draws by number, each with the number of the design of its masks."""
+        masks = any(one.boolean and one.over for one in self.inputs)
+        return [(n, 0) for n in range(draws)] + [(0, n) for n in range(1, len(DESIGNS)) if masks]
+
+    def draw(self, sizes: Mapping[str, int], seed: int, low: int = -2, high: int = 3, design: int = 0) -> Trial | None:
         """Random small integers as inputs that satisfy the assumptions; None if ten tries do not."""
         rng = np.random.default_rng(seed)
         perms = {name: _shuffle(rng, size_value(axis, sizes)) for name, axis in self.permutations.items()}
@@ -113,12 +159,13 @@ class _Search:
         for attempt in range(10):
             arrays = {}
             for one, shape in zip(self.inputs, shapes, strict=True):
-                low, high = (0, 2) if one.boolean else (0, 3) if small else (-2, 3)
-                values = rng.integers(low, high, shape)
+                values = rng.integers(*((0, 2) if one.boolean else (low, high)), shape)
                 if one.boolean and seed > 1:
                     values = (rng.random(shape) < DENSER[seed % len(DENSER)]).astype(np.int64)
+                if one.boolean and shape:
+                    values = DESIGNS[design](values)
                 arrays[one.name] = np.ones(shape) if one.boolean and attempt == 9 else values.astype(float)
-            trial = Trial(sizes, arrays, perms)
+            trial = Trial(sizes, arrays, perms, design)
             if self.allowed(trial):
                 return trial
         return None
@@ -174,7 +221,7 @@ class _Search:
 
     def _redraw(self, trial: Trial, sizes: Mapping[str, int]) -> Trial | None:
         for seed in range(3 if any(one.boolean for one in self.inputs) else 2):
-            new = self.draw(sizes, seed, small=True)
+            new = self.draw(sizes, seed, low=0, design=trial.design)
             if new is not None and self.gap(new) > 1e-3:
                 return new
         return None

@@ -39,7 +39,7 @@ from mha_sym.expr import (
 from mha_sym.proof.checker import Certificate, check
 from mha_sym.proof.meaning import Meaning, domain, goals, positions, size_term
 from mha_sym.proof.prover import heights, prove_goal
-from mha_sym.proof.terms import Add, Apply, At, Entry, Join, Mul, Num, Size, Var, key
+from mha_sym.proof.terms import Add, Apply, At, Entry, Join, Mul, Num, Part, Size, Var, key
 from tests.proof.engine import Unclear, World, ball, place, value
 from tests.proof.random_exprs import Names, axes_of, expression, rewritten
 
@@ -152,6 +152,38 @@ def test_reshapes_cross_axes_in_row_major_order() -> None:
     several = Input("V", (product(H, T), S))
     entries_agree(Reshape(several, (H, product(T, S))), 0, 40)
     entries_agree(Compare("le", part, T), 0)
+
+
+def test_only_what_crosses_becomes_arithmetic_on_positions() -> None:
+    """The axes before, after and between stay as they are, whatever they are called."""
+    u = axis("u", "T")
+    for before, after, kept in (
+        ((H, T, K, S), (T, H, K, S), {2, 3}), ((H, T, K, S), (H, T, S, K), {0, 1}),
+        ((S, H, K, T), (S, K, H, T), {0, 3}),
+        ((H, K, S, T), (K, H, T, S), set()), ((T, H, K), (u, H, K), {0, 1, 2}), ((H, T, K), (T, H, K), {2}),
+        ((T, H, S, K), (product(u, H), K, S), {0, 1}), ((H, T), (product(T, H),), set()),
+    ):  # fmt: skip
+        moved = Reshape(Input("x", before), after)
+        entries_agree(moved, 0, 4)
+        (goal,) = goals(Meaning(), "claim", moved, moved)
+        assert isinstance(goal.left, Entry)
+        found = {n for n, index in enumerate(goal.left.at) if isinstance(index, Var)}
+        taken_apart = {n for n, index in enumerate(goal.left.at) if isinstance(index, Part)}
+        if any(one.factors for one in after):  # of which the positions are parts
+            taken_apart -= kept
+            found |= kept
+        assert (found, taken_apart) == (kept, set(range(len(before))) - kept)
+
+
+def test_positions_are_called_as_people_call_them() -> None:
+    axes = (axis("b", "B"), H, T, S, K, axis("v", "d_v"), axis("m", "d_model"), product(axis("g"), axis("f")))
+    (goal,) = goals(Meaning(), "claim", Input("x", axes), Input("x", axes))
+    assert [one.name for one in goal.variables] == ["b", "r", "t", "s", "j", "i", "m", "g", "f"]
+    assert [one.name for one in domain(axes[-1]).factors] == ["g", "f"]
+    assert (domain(axes[-1]).name, domain(H).name, domain(S).name, domain(T).name) == ("c", "r", "s", "t")
+    assert positions(axis("o", 1), set()) == [((), At(0))]
+    (again,) = positions(H, {"r", "q"})
+    assert again[0][0].name == "r1"
 
 
 def test_an_axis_of_one_position_crosses_nothing() -> None:

@@ -13,13 +13,13 @@ import pytest
 import sympy
 from flint import arb
 
-from mha_sym.axes import Permutation, axis
+from mha_sym.axes import Axis, Permutation, axis
 from mha_sym.evaluate import evaluate
 from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Repeat, Scalar, Select, Softmax, Transpose, as_expr
 from mha_sym.library import load, theorem_names
 from mha_sym.proof.balls import Balls, surely_different
 from mha_sym.proof.collector import collector_off
-from mha_sym.proof.refute import FIRST, refute
+from mha_sym.proof.refute import FIRST, possible, refute
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
 T, S, H = axis("t", "T"), axis("s", "S"), axis("h")
@@ -95,6 +95,46 @@ def test_masks_keep_everything_where_nothing_less_is_allowed() -> None:
     assert refute(Claim("one", E + E, E), (everything,), draws=1) is not None
     assert refute(Claim("masked", E * KEEP, E + E), (everything,), draws=1) is not None
     assert refute(Claim("all", KEEP, Repeat(as_expr(1), (T, S))), (everything,)) is None
+
+
+def only_if(kept: int, positions: int, *others: Axis) -> Claim:
+    """What is false where a row of a mask keeps exactly so many positions, and nowhere else."""
+    row = axis("u", positions)
+    count = Reduce("sum", Input("keep", (*others, row), "mask", True), (row,))
+    others_ = Map("mul", tuple(count - n for n in range(positions + 1) if n != kept))
+    return Claim("only if", others_, Repeat(as_expr(0), others_.axes))
+
+
+@pytest.mark.parametrize("others", [(), (T,), (axis("b", "B"), T)], ids=len)
+def test_rows_that_random_masks_seldom_have_are_tried(others: tuple[Axis, ...]) -> None:
+    """Of random masks one row in a million has a single key, or none."""
+    for kept in (0, 1):
+        found = checked(only_if(kept, 24, *others))
+        assert kept in np.asarray(found.inputs["keep"]).sum(-1, keepdims=True)
+        assert set(found.sizes.values()) <= {1}
+    row = axis("u", 24)
+    some_key = Assumption("some key", Reduce("sum", Input("keep", (*others, row), "mask", True), (row,)))
+    assert refute(only_if(0, 24, *others), (some_key,)) is None
+    checked(only_if(1, 24, *others), (some_key,))
+
+
+def test_columns_may_be_empty_too() -> None:
+    wide = Input("keep", (axis("u", 24), axis("v", 3)), "mask", True)
+    checked(Claim("columns", Reduce("max", wide, (axis("u", 24),)), Repeat(as_expr(1), (axis("v", 3),))))
+    alone = Input("alone", (), "mask", True)
+    checked(Claim("alone", alone, as_expr(1)))
+
+
+def test_whether_assumptions_may_hold() -> None:
+    large, mask = axis("u", 5), Input("m", (T, axis("u", 5)), "mask", True)
+    count = Reduce("sum", mask, (large,))
+    for hold in ([], [x], [x, y - x], [x - 900], [x * 0 + 1, Map("neg", (x,)) - 900], [count], [count, count * -1 + 5]):
+        assert possible([Assumption("", one) for one in hold])
+    for never in ([x * 0], [x, Map("neg", (x,))], [count - 5], [x - y, y - x], [count, count * -1 + 1]):
+        assert not possible([Assumption("", one) for one in never])
+    third = Select(x, T, 2)
+    assert possible([Assumption("", third)]) and not possible([Assumption("", third - third)])
+    assert possible([Assumption("in words")])
 
 
 def test_fixed_sizes_stay() -> None:

@@ -167,11 +167,34 @@ def test_most_are_refuted() -> None:
     assert refuted > 0.6 * len(FALSE)
 
 
-def test_what_follows_from_what_cannot_be_is_not_confirmed() -> None:
-    """From ``0 > 0`` follows ``0/0 = 1``: no values satisfy it, and the other engines say so."""
-    zero = Repeat(as_expr(0), (T,))
-    claim = Claim("anything", Map("mul", (zero, inv(zero))), Repeat(one, (T,)))
-    found = prove(Theorem("absurd", "", "", (claim,), assumptions=(Assumption("zero is positive", zero),)))
-    if found.verdict is Verdict.PROVED:
-        assert "not confirmed at random points" in found.claims[0].detail
-        assert found.claims[0].bound == 1.0
+kept = total(keep, S)
+#: assumptions that no values satisfy, each by itself or together with those beside it
+NEVER: dict[str, tuple[Expr, ...]] = {
+    "zero": (Repeat(as_expr(0), (T,)),),
+    "a number and its negative": (x, Map("neg", (x,))),
+    "a difference and its negative": (x - y, y - x),
+    "some key and no key": (kept, Repeat(one, (T,)) - kept),
+    "more keys than there are": (kept - Scalar(size_symbol("T")),),
+    "a later key in every row": (total(Compare("lt", T, S), S),),
+    "exponentials below zero": (Map("neg", (exp(x),)),),
+    "weights above one": (Softmax(e, (S,)) - 1,),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+@pytest.mark.parametrize("used", [True, False], ids=["used", "beside"])
+def test_what_rests_on_what_never_holds_is_not_proved(name: str, used: bool) -> None:
+    """Anything follows from it, and it says nothing; the user is told, whether the proof uses it or not."""
+    assumed = tuple(Assumption(f"number {n}", one) for n, one in enumerate(NEVER[name]))
+    number = NEVER[name][0] if used else exp(x)
+    claim = Claim("anything", Map("mul", (number, inv(number))), Repeat(one, number.axes))
+    found = prove(Theorem("absurd", "", "", (claim,), assumptions=assumed), recheck=False)
+    assert found.verdict is Verdict.UNDECIDED
+    assert "no values were found" in found.claims[0].detail or found.claims[0].normal_forms
+
+
+def test_what_may_hold_is_not_in_the_way() -> None:
+    claim = Claim("kept", Map("mul", (kept, inv(kept))), Repeat(one, (T,)))
+    for assumed in ((kept,), (kept, kept - 1), (kept, x, y - x), (x - 200, kept)):
+        theorem = Theorem("kept", "", "", (claim,), assumptions=tuple(Assumption("", one) for one in assumed))
+        assert prove(theorem, recheck=False).verdict is Verdict.PROVED
