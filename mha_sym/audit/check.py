@@ -29,6 +29,7 @@ from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.inquiry import inquire
 from mha_sym.audit.mask_word import mask_as_meant
+from mha_sym.audit.own_tables import with_own_tables
 from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.report import CheckReport
 from mha_sym.audit.setting import draw_setting, ties_of
@@ -159,6 +160,7 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
             who = impl.said.get(field, "its description")
             raise TargetProblem(f"{field} is {own}, says {who}, not {value}", where=impl.title)
         impl = replace(impl, **{field: value})
+    impl = with_own_tables(impl)
     impl = replace(impl, said={**impl.said, **{field: "the user" for field in given if field not in impl.said}})
     takes_mask = set(impl.arguments) & {"mask", "keep", "drop", "causal"}
     if causal and not takes_mask and not impl.causal:

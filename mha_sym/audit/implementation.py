@@ -101,7 +101,9 @@ class Implementation:
             s if s <= t) or ``bottom-right`` (if s <= t + S - T).  If omitted it is checked with as many keys as
             queries, and found out where inputs are three.
         rotary: which features are turned by rotary positions, ``halves``, ``interleaved`` or a
-            `mha_sym.attention.rotary.Rotary`; the tables are handed over as ``cos`` and ``sin``.
+            `mha_sym.attention.rotary.Rotary`; the tables are handed over as ``cos`` and ``sin``, or ``own``.
+        own: the tables of rotary positions that the code makes by itself, ``cos`` and ``sin`` over (position, pair), at
+            given sizes; `mha_sym.audit.own_tables` finds them.
         batch_first: False if inputs and output are ``(t, b, m)``.
         axes: the order of axes of an argument or stage where it is another than in `TAKES` and `STAGES`, e.g.
             ``{"q": "b t h k", "keep": "b 1 t s"}``.
@@ -141,6 +143,7 @@ class Implementation:
     causal: bool = False
     aligned: str = ""
     rotary: Rotary | str | None = None
+    own: Callable[[Mapping[str, int]], Mapping[str, Any]] | None = None
     batch_first: bool = True
     axes: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     framework: Framework = "numpy"
@@ -281,10 +284,10 @@ def _orders(impl: Implementation) -> None:
 def _tables(impl: Implementation) -> None:
     """Refuse tables of rotary positions without a convention, and a convention without tables."""
     words = [word for word in ("cos", "sin") if word in impl.arguments]
-    if len(words) == 1 or bool(words) != (impl.rotary is not None):
+    if len(words) == 1 or (words and impl.rotary is None):
         raise TargetProblem(
             f"{impl.title} takes {' and '.join(words) or 'no table'} of rotary positions", where=impl.title,
-            expected="cos and sin, and rotary='halves' or 'interleaved' in its description",
+            expected="cos and sin, or none if it makes them, and rotary='halves' or 'interleaved' in its description",
             got=f"rotary={impl.rotary}",
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -46,6 +46,7 @@ class Statement:
         assumptions: what is taken for granted, such as that every query keeps a key.
         dims: the axes.
         products: blocks of packed parameters, and the product of axes that each is.
+        tables: the cosines and sines of rotary positions, as they are handed over or made by the code.
     """
 
     inputs: dict[str, Expr | Masked]
@@ -53,6 +54,7 @@ class Statement:
     assumptions: tuple[Assumption, ...]
     dims: Dims
     products: tuple[tuple[Axis, Axis], ...] = ()
+    tables: dict[str, Expr] = field(default_factory=dict)
 
 
 def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
@@ -85,13 +87,16 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
     else:
         stages = combined(d, x, layout.weights(d, impl.biases), options)
     given: dict[str, Expr | Masked] = {**masks.given, **_ordered(impl, x), **_renamed(impl, parameters)}
-    if rotary is not None and angles is not None:
-        given |= {word: _table(handed_over(getattr(angles, word), d, rotary), impl.order(word).split())
-                  for word in ("cos", "sin")}  # fmt: skip
+    words = ("cos", "sin")
+    tables = {} if rotary is None else {word: handed_over(getattr(angles, word), d, rotary) for word in words}
+    given |= {word: _table(one, impl.order(word).split()) for word, one in tables.items() if impl.own is None}
     assumed = (*masks.assumptions(d), *([_TWICE] if rotary is not None and rotary.tables == "twice" else []))
     made = Statement({}, stages, assumed, d, _products(layout, d, parameters, impl.biases))
     known = sizes if rotary is None else rotary.resolved(sizes)
-    return replace(resized(made, known), inputs={name: resized(one, known) for name, one in given.items()})
+    return replace(
+        resized(made, known), inputs={name: resized(one, known) for name, one in given.items()},
+        tables={name: resized(one, known) for name, one in tables.items()},
+    )  # fmt: skip
 
 
 def _products(

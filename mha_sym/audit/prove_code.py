@@ -17,8 +17,9 @@ from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.code_proof import CaseProof, CodeProof
 from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.mask_word import mask_as_meant
+from mha_sym.audit.own_tables import at_few_positions, with_own_tables, with_tables
 from mha_sym.audit.position_tables import whole, with_bias
-from mha_sym.audit.proof_claims import against_specification, together
+from mha_sym.audit.proof_claims import against_specification, refuted, together
 from mha_sym.audit.proof_conditions import excluded, in_words, once
 from mha_sym.audit.proof_import import Import, fixed_sizes, imported, validate
 from mha_sym.audit.proof_stages import in_stages
@@ -28,7 +29,7 @@ from mha_sym.audit.settle import Wishes
 from mha_sym.axes import size_symbol
 from mha_sym.errors import Problem, TargetProblem
 from mha_sym.importers.fold import fold
-from mha_sym.importers.graph import ImportProblem
+from mha_sym.importers.graph import Given, ImportProblem
 from mha_sym.importers.lift import Lift, lift
 from mha_sym.importers.lifted import Names
 from mha_sym.importers.lookups import BIAS, looked_up
@@ -61,6 +62,7 @@ def prove_code(
         >>> found.verdict.value, found.symbolic
         ('proved', ('B', 'T', 'd_k', 'd_model', 'd_v', 'h'))
     """
+    impl = with_own_tables(impl)
     read, meant = mask_as_meant(impl, Wishes(draws=1, causal=causal))
     made = _proof(replace(read, notes=(*read.notes, *meant)), causal, sizes)
     if made.verdict is not Verdict.UNDECIDED or len(read.arguments) == len(impl.arguments):
@@ -194,7 +196,8 @@ class Work:
             again = tuple(against_specification(self.impl, found.statement, plain))
             outcomes = again if together(again) is Verdict.REFUTED else outcomes
         if together(outcomes) is Verdict.UNDECIDED:
-            found, lifted, outcomes = self.at_lengths(case, found) or (found, lifted, outcomes)
+            apart = self.at_lengths(case, found) or self.with_own_tables(found, lifted)
+            found, lifted, outcomes = apart or (found, lifted, outcomes)
         self.seconds["prove"] += time.perf_counter() - started
         verdict = together(outcomes)
         biased = any(one.name in found.statement.inputs for one in looked_up(found.graph)[1])
@@ -203,6 +206,12 @@ class Work:
         sizes = tuple(dict(one.sizes) for one in agreed)
         made = CaseProof(case.name, verdict, outcomes, found, lifted, sizes, departs)
         return self.with_conditions(case, made, depth)
+
+    def with_own_tables(self, found: Import, lifted: Lift) -> tuple[Import, Lift, tuple[Outcome, ...]] | None:
+        """A refutation at a few positions, with the tables that the code makes; None if there is none."""
+        here = at_few_positions(self.impl, found, lifted)
+        outcomes = () if here is None else tuple(refuted(self.impl, here[0].statement, here[1]))
+        return None if here is None or not outcomes else (*here, outcomes)
 
     def at_lengths(self, case: Case, found: Import) -> tuple[Import, Lift, tuple[Outcome, ...]] | None:
         """A refutation at a few positions, with tables in place of what may be any array; None if there is none."""
@@ -249,6 +258,7 @@ def as_expression(
 ) -> tuple[Import, Lift, tuple[Setting, ...]]:
     """An import with its graph folded, its outputs as expressions, and the draws on which graph and code agreed."""
     agreed = validate(impl, case, found)
+    found = with_tables(impl, found)
     folded = with_bias(replace(found, graph=fold(found.graph)), table, bias)
     return folded, _lifted(folded, unknown, bias=bias), agreed
 
@@ -260,7 +270,8 @@ def _lifted(found: Import, unknown: str = "max", literal: bool = False, bias: st
     names.learn(a for a in (d.b, d.h, d.t, d.s, d.k, d.v, d.m) if a.size != 1)
     graph, lookups = looked_up(found.graph, bias)
     made = lift(graph, found.statement.inputs, names, unknown, literal)
-    return replace(made, opaque=(*made.opaque, *(one.name for one in lookups)))
+    given = (node.op.name for node in graph.nodes if isinstance(node.op, Given))
+    return replace(made, opaque=(*made.opaque, *(one.name for one in lookups), *dict.fromkeys(given)))
 
 
 #: so many queries and keys that three distances are apart

@@ -73,6 +73,7 @@ def draw_setting(
     """
     fixed = _solved(impl, _with_pairs(impl, {**_fixed(impl), **(sizes or {})}, draw))
     chosen = _drawn_sizes(impl, case, [seed, draw], fixed)
+    chosen = impl.how_stored.with_parts(chosen)
     chosen |= {} if impl.positions is None else impl.positions.sizes(chosen["d_k"])
     rng = np.random.default_rng([seed, draw, *case.name.encode()])
     own = impl.weights is not None and (draw == 0 or "weights" not in impl.arguments)
@@ -137,7 +138,8 @@ def _fixed(impl: Implementation) -> dict[str, int]:
         raise TargetProblem(
             f"how many heads does {impl.title} have?", hint="give heads=..., on the command line --heads N"
         )
-    return known
+    shards = impl.how_stored.shards
+    return known if shards is None else {"h": 2 * shards, **known}
 
 
 def _groups(impl: Implementation, known: dict[str, int]) -> dict[str, int]:
@@ -249,8 +251,8 @@ def _inputs(
 def _tables(impl: Implementation, rng: np.random.Generator, sizes: Mapping[str, int]) -> dict[str, Array]:
     """Cosines and sines of positions times drawn frequencies, one angle for every pair, as the convention lays them."""
     rotary = impl.positions
-    if rotary is None:
-        return {}
+    if rotary is None or impl.own is not None:
+        return {} if impl.own is None else dict(impl.own(sizes))
     first = rng.permutation(sizes["B"])[:, None, None] if "b" in impl.order("cos").split() else 0
     angles = (first + np.arange(sizes["T"])[:, None]) * rng.uniform(0.2, 2.8, sizes[PAIR_COUNT])
     if rotary.tables == "feature":

@@ -107,8 +107,8 @@ class _Folder:
         """The node itself, each once, computed if all it is made of is constant."""
         inside = [self.builder.nodes[a].op for a in args]
         small = all(s.is_Integer for s in node.shape) and sympy.Mul(*node.shape) <= _LARGE
-        looks_up = isinstance(node.op, g.Take)  # it stays, so that the table may be any
-        if args and small and not looks_up and all(isinstance(op, g.Constant) for op in inside):
+        stays = isinstance(node.op, g.Take | g.Given)  # so that the table may be any
+        if args and small and not stays and all(isinstance(op, g.Constant) for op in inside):
             value = constant_value(node, [op.value for op in inside if isinstance(op, g.Constant)])
             again = replace(node, op=g.Constant(value), args=(), dtype=str(value.dtype))
             return self.node(again)

@@ -8,7 +8,7 @@ expression: that is `mha_sym.importers.lift`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,11 +30,15 @@ class ImportProblem(Problem):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the user's source a value is made: file, line (0 if not known), and what is written there."""
+    """Where in the user's source a value is made: file, line (0 if not known), and what is written there.
+
+    ``callers`` are the user's lines from which that one was called, the nearest first, where they are known.
+    """
 
     file: str = ""
     line: int = 0
     what: str = ""
+    callers: tuple[Place, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
@@ -143,6 +147,13 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """Its argument in numbers, and an arbitrary array of this name in the proof: what holds for any holds for it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Softmax:
     """``exp(x) / sum exp(x)`` along an axis."""
 
@@ -165,7 +176,7 @@ class Attention:
 
 Op: TypeAlias = (
     Input | Constant | SizeValue | Iota | Map | Contract | Reduce | Reshape | Permute | Broadcast | Slice | Concat
-    | Gather | Take | Softmax | Attention
+    | Gather | Take | Given | Softmax | Attention
 )  # fmt: skip
 
 #: scalar functions and their number of arguments

@@ -16,6 +16,7 @@ import sympy
 from mha_sym.errors import AxisProblem
 from mha_sym.expr import Expr, Scalar
 from mha_sym.importers import graph as g
+from mha_sym.importers.closed import needed
 from mha_sym.importers.lift_sums import Sums
 from mha_sym.importers.lift_values import Crossing, Joined, Position, Value
 from mha_sym.importers.lifted import Leaves, Lifted, Names
@@ -83,7 +84,7 @@ def lift(
     for one in inputs.values():
         value = one.value if isinstance(one, Masked) else one
         work.names.learn(leaf for a in value.axes for leaf in a.primitive() if leaf.size != 1)
-    for number in range(len(graph.nodes)):
+    for number in needed(graph):
         work.node(number)
     outputs = {name: work.plain(work.made[ref]) for name, ref in graph.outputs.items()}
     values = {n: v for n, v in work.made.items() if isinstance(v, Lifted)}
@@ -97,7 +98,7 @@ class _Lifter(Sums):
         """Lift one value."""
         node = self.graph.nodes[number]
         self.number = number
-        args = [self.made[n] for n in node.args]
+        args = [] if isinstance(node.op, g.Given) else [self.made[n] for n in node.args]
         try:
             self.made[number] = _HANDLERS[type(node.op)](self, node, *args)
         except AxisProblem as problem:
@@ -114,7 +115,7 @@ class _Lifter(Sums):
 
     def opened(self, node: g.Node, expr: Expr) -> Lifted:
         """An expression for an input, all its axes opened."""
-        assert isinstance(node.op, g.Input)
+        assert isinstance(node.op, g.Input | g.Given)
         dims: list[Leaves] = []
         for one, size in zip(expr.axes, node.shape, strict=True):
             if not same(one.size, size):
@@ -122,6 +123,13 @@ class _Lifter(Sums):
             expr, leaves = self.open(expr, one)
             dims.append(leaves)
         return Lifted(tuple(dims), expr)
+
+    def given(self, node: g.Node, *args: Value) -> Value:
+        """What its argument holds may be any array."""
+        assert isinstance(node.op, g.Given)
+        expr = self.inputs[node.op.name]
+        assert not isinstance(expr, Masked)
+        return self.opened(node, expr)
 
     def constant(self, node: g.Node) -> Value:
         """A number, or an array whose entries are all the same number."""
@@ -223,5 +231,6 @@ _HANDLERS: dict[type[Any], Any] = {
     g.Input: _Lifter.input, g.Constant: _Lifter.constant, g.SizeValue: _Lifter.size, g.Iota: _Lifter.iota,
     g.Map: _Lifter.map, g.Contract: _Lifter.contract, g.Reduce: _Lifter.reduce, g.Reshape: _Lifter.reshape,
     g.Permute: _Lifter.permute, g.Broadcast: _Lifter.broadcast, g.Slice: _Lifter.slice, g.Concat: _Lifter.concat,
-    g.Gather: _Lifter.gather, g.Take: _Lifter.take, g.Softmax: _Lifter.softmax, g.Attention: _Lifter.attention,
+    g.Gather: _Lifter.gather, g.Take: _Lifter.take, g.Given: _Lifter.given, g.Softmax: _Lifter.softmax,
+    g.Attention: _Lifter.attention,
 }  # fmt: skip

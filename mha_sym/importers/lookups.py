@@ -7,10 +7,11 @@ the formula and the table are; what is refuted may not, as not every array comes
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from mha_sym.importers import graph as g
+from mha_sym.importers.closed import below, closed, content, needed, part
 from mha_sym.importers.fold import pruned
 from mha_sym.importers.run import run
 
@@ -68,11 +69,11 @@ def looked_up(graph: g.Graph, name: str = BIAS) -> tuple[g.Graph, tuple[Lookup, 
         >>> found.name, found.shape, found.counting
         ('position_bias', (T, T, 2), (0, 1))
     """
-    known = _without_inputs(graph)
+    known, alive = closed(graph), set(needed(graph))
     nodes = list(graph.nodes)
     found: list[Lookup] = []
     for number, node in enumerate(graph.nodes):
-        if isinstance(node.op, g.Take) and known.issuperset(node.args):
+        if isinstance(node.op, g.Take) and number in alive and known.issuperset(node.args):
             called = f"{name}{len(found) + 1}" if found else name
             found.append(_lookup(graph, number, called))
             nodes[number] = replace(node, op=g.Input(called, "buffer"), args=())
@@ -81,7 +82,7 @@ def looked_up(graph: g.Graph, name: str = BIAS) -> tuple[g.Graph, tuple[Lookup, 
 
 def at(graph: g.Graph, found: Lookup) -> g.Array:
     """The positions in the table, where they depend on no size."""
-    nodes = _part(graph, graph.nodes[found.node].args[1])
+    nodes = part(graph, graph.nodes[found.node].args[1])
     return run(g.Graph(nodes, {"at": len(nodes) - 1}), {}, {})["at"]
 
 
@@ -91,40 +92,5 @@ def _lookup(graph: g.Graph, number: int, name: str) -> Lookup:
     index = graph.nodes[node.args[1]]
     longer = [n for n, size in enumerate(index.shape) if size != 1]
     counting = tuple(node.op.axis + n for n in (range(2) if len(index.shape) == 2 else longer))
-    places = dict.fromkeys(graph.nodes[n].place for n in _below(graph, node.args[1]))
-    return Lookup(name, node.shape, number, counting, node.place, tuple(places), _what(_part(graph, number)))
-
-
-def _what(nodes: Sequence[g.Node]) -> Hashable:
-    """Values by what they are, not by where they stand."""
-    return tuple((_entries(one.op), one.args, one.shape, one.dtype) for one in nodes)
-
-
-def _entries(op: g.Op) -> Hashable:
-    return (op.value.shape, str(op.value.dtype), op.value.tobytes()) if isinstance(op, g.Constant) else op
-
-
-def _part(graph: g.Graph, top: int) -> tuple[g.Node, ...]:
-    """What a value is made of, and itself at the end, counted anew."""
-    below = sorted(_below(graph, top))
-    place = {old: new for new, old in enumerate(below)}
-    return tuple(replace(graph.nodes[n], args=tuple(place[a] for a in graph.nodes[n].args)) for n in below)
-
-
-def _without_inputs(graph: g.Graph) -> set[int]:
-    """The values that are made of numbers, sizes and positions alone."""
-    known: set[int] = set()
-    for number, node in enumerate(graph.nodes):
-        if not isinstance(node.op, g.Input) and known.issuperset(node.args):
-            known.add(number)
-    return known
-
-
-def _below(graph: g.Graph, ref: int) -> set[int]:
-    """The nodes that a value is made of, and itself."""
-    seen, waiting = {ref}, [ref]
-    while waiting:
-        new = set(graph.nodes[waiting.pop()].args) - seen
-        waiting += new
-        seen |= new
-    return seen
+    places = dict.fromkeys(graph.nodes[n].place for n in below(graph, node.args[1]))
+    return Lookup(name, node.shape, number, counting, node.place, tuple(places), content(part(graph, number)))

@@ -9,16 +9,18 @@ import sympy
 
 from mha_sym.importers.numpy_array import Traced
 from mha_sym.importers.numpy_functions import FUNCTIONS, array_of, astype, full, triangle
+from mha_sym.importers.ranges import counted
 from mha_sym.importers.session import Session, exact
 
 
 def _arange(session: Session, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Traced:
     builder = session.here()
     first, last = (sympy.Integer(0), exact(start)) if stop is None else (exact(start), exact(stop))
-    if exact(step) != 1 or first is None or last is None:
-        builder.refuse("numpy.arange is followed in steps of 1")
-    made = builder.iota(sympy.expand(last - first))
-    return Traced(session, made if first == 0 else builder.map("add", made, builder.size(first)))
+    stride = exact(step)
+    if not all(one is not None and one.is_integer for one in (first, last, stride)):
+        builder.refuse("numpy.arange is followed between whole numbers", got=f"{start}, {stop}, {step}")
+    made = Traced(session, counted(builder, first, last, stride))
+    return made if dtype is None else astype(made, dtype)
 
 
 def _tri(session: Session, rows: Any, columns: Any = None, k: Any = 0, dtype: Any = float) -> Traced:

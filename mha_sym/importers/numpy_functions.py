@@ -101,6 +101,11 @@ def _dot(session: Session, a: Any, b: Any) -> Any:
     return _tensordot(session, one, two, ([one.ndim - 1], [max(two.ndim - 2, 0)]))
 
 
+def _outer(session: Session, a: Any, b: Any) -> Any:
+    one, other = (_reshape(session, array_of(session, v), -1) for v in (a, b))
+    return Traced(session, session.here().contract([["row"], ["column"]], ["row", "column"], [one.ref, other.ref]))
+
+
 # ---------------------------------------------------------------- axes
 
 
@@ -265,6 +270,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "permute_dims": _transpose, "swapaxes": _swapaxes, "moveaxis": _moveaxis, "expand_dims": _expand_dims,
     "squeeze": _squeeze, "concatenate": _concatenate, "concat": _concatenate, "stack": _stack, "split": _split,
     "array_split": _split, "where": _where, "einsum": _einsum, "tensordot": _tensordot, "dot": _dot,
+    "outer": _outer,
     "broadcast_to": _broadcast_to, "repeat": _repeat, "tile": _tile, "take": _take, "flip": _flip,
     "tril": lambda s, m, k=0: triangle(s, m, k, lower=True), "triu": lambda s, m, k=0: triangle(s, m, k, lower=False),
     "matrix_transpose": lambda s, a: a.mT, "ravel": lambda s, a: _reshape(s, a, -1), "hstack": _hstack,

@@ -39,7 +39,7 @@ def run(graph: g.Graph, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -
         >>> run(b.graph(y=b.softmax(x, 0)), {"x": np.zeros(2)}, {})["y"].tolist()
         [0.5, 0.5]
     """
-    work = _Run(arrays, sizes)
+    work = Runner(arrays, sizes)
     values: dict[int, Array] = {}
     last = {ref: n for n, node in enumerate(graph.nodes) for ref in node.args}
     with np.errstate(all="ignore"):  # what the code itself would do: infinities are how masks are written
@@ -54,10 +54,12 @@ def run(graph: g.Graph, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -
 def constant_value(node: g.Node, args: list[Array]) -> Array:
     """The value of a node without sizes whose arguments are known."""
     with np.errstate(all="ignore"):
-        return _Run({}, {}).node(node, args)
+        return Runner({}, {}).node(node, args)
 
 
-class _Run:
+class Runner:
+    """The values of nodes on arrays, at some sizes."""
+
     def __init__(self, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
         self.arrays = arrays
         self.sizes = {sympy.Symbol(name, integer=True, positive=True): value for name, value in sizes.items()}
@@ -77,6 +79,8 @@ class _Run:
                 return np.asarray(self.arrays[name])
             case g.Constant(value):
                 return value
+            case g.Given():
+                return args[0]
             case g.SizeValue(value):
                 return np.asarray(self.number(value))
             case g.Iota():

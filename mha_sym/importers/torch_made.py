@@ -12,7 +12,8 @@ import numpy as np
 import sympy
 import torch
 
-from mha_sym.importers.sizes import as_size, quotient
+from mha_sym.importers.ranges import counted
+from mha_sym.importers.sizes import as_size
 from mha_sym.importers.torch_cells import Cell, Size
 from mha_sym.importers.torch_ops import Lowering, numpy_dtype, operation
 
@@ -102,17 +103,7 @@ def _arange(lo: Lowering, start: Any, end: Any = None, step: Any = 1, *, dtype: 
         start, end = 0, start
     if not all(isinstance(one, int | sympy.Expr) for one in (start, end, step)):
         lo.g.refuse("a range is understood between integers", got=f"{start} to {end} in steps of {step}")
-    first, last, stride = map(as_size, (start, end, step))
-    span = sympy.expand(last - first)
-    count = quotient(span, stride)
-    if count is None:
-        if not (span.is_Integer and stride.is_Integer):
-            lo.g.refuse(f"{span} is no multiple of the step {stride}")
-        count = sympy.ceiling(span / stride)
-    made = Cell(lo.g.iota(count))
-    made = made if stride == 1 else lo.map("mul", made, stride)
-    made = made if first == 0 else lo.map("add", made, first)
-    return lo.cast(made, dtype)
+    return lo.cast(Cell(counted(lo.g, *map(as_size, (start, end, step)))), dtype)
 
 
 @operation("tril", words="iota, le and where")

@@ -39,6 +39,7 @@ _STRUCTURE: tuple[tuple[str, str, str], ...] = (
     ("concat", "arrays end to end", "sums over the pieces, or `Blocks`"),
     ("gather", "listed positions of an axis of fixed size", "pieces end to end"),
     ("take", "positions of an axis that a formula of positions gives", "an arbitrary array: `looked_up`"),
+    ("given", "cosines and sines of positions that code makes or keeps by itself", "an arbitrary array: `angles`"),
     ("softmax", "exp(x) / sum exp(x) along an axis, also where it is written out", "`Softmax`"),
     ("attention", "scaled dot-product attention, opened by its definition", "contraction, mask, softmax, contraction"),
 )

@@ -86,6 +86,7 @@ CASES: dict[str, Case] = {
     "created zeros": lambda x, w, c, t, k: np.zeros((t, 1)) + c,
     "created empty": lambda x, w, c, t, k: 0 * np.empty((t, k)) + c,
     "created full": lambda x, w, c, t, k: np.full((t, t), 0.5) @ c,
+    "outer": lambda x, w, c, t, k: np.outer(c, c[0]) + np.outer(np.arange(0, 2 * t * k, 2), np.arange(k) + 1.0),
     "created arange": lambda x, w, c, t, k: np.where(np.arange(t)[:, None] >= np.arange(k)[None, :] + 1, c, -c),
     "created tri": lambda x, w, c, t, k: np.tri(t, k=-1) @ c,
     "created eye": lambda x, w, c, t, k: np.eye(t) @ c,
