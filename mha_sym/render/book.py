@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mha_sym.expr import Expr, Named, walk
 from mha_sym.proof.theorem import Report, Theorem
@@ -15,7 +16,7 @@ from mha_sym.render import sentences
 from mha_sym.render.derivation import Derivation
 from mha_sym.render.html import Surroundings, html_page, page
 from mha_sym.render.html_math import Writer
-from mha_sym.render.latex import latex_body, latex_document, latex_frame
+from mha_sym.render.latex import latex_body, latex_frame
 from mha_sym.render.prose import latex_prose
 from mha_sym.render.question_book import Answered, html_questions, latex_questions
 from mha_sym.render.scripts import latex_escape
@@ -53,8 +54,9 @@ def related(reports: Sequence[Report]) -> dict[str, tuple[tuple[str, str], ...]]
         (('two', 'states twice too'),)
     """
     theorems = {one.theorem.name: one.theorem for one in reports}
-    claims = {name: _claims(one) for name, one in theorems.items()}
-    tensors = {name: _tensors(one) for name, one in theorems.items()}
+    alike: dict[object, int] = {}
+    claims = {name: _numbered(_claims(one), alike) for name, one in theorems.items()}
+    tensors = {name: _numbered(_tensors(one), alike) for name, one in theorems.items()}
     found: dict[str, tuple[tuple[str, str], ...]] = {}
     for name in theorems:
         rows = []
@@ -66,7 +68,12 @@ def related(reports: Sequence[Report]) -> dict[str, tuple[tuple[str, str], ...]]
     return found
 
 
-_Claims = Mapping[tuple[Expr, Expr], str]
+_Names = Mapping[int, str]
+
+
+def _numbered(named: Mapping[Any, str], alike: dict[object, int]) -> dict[int, str]:
+    """The names under numbers, one for all that is written alike: large expressions are looked through only once."""
+    return {alike.setdefault(one, len(alike)): name for one, name in named.items()}
 
 
 def _claims(theorem: Theorem) -> dict[tuple[Expr, Expr], str]:
@@ -79,7 +86,7 @@ def _tensors(theorem: Theorem) -> dict[Expr, str]:
     return {node: node.name for side in sides for node in walk(side) if isinstance(node, Named)}
 
 
-def _why(own: _Claims, other: _Claims, tensors: Mapping[Expr, str], others: Mapping[Expr, str]) -> str:
+def _why(own: _Names, other: _Names, tensors: _Names, others: _Names) -> str:
     """Why two theorems belong together, or nothing."""
     same = [name for claim, name in own.items() if claim in other]
     if same:
@@ -126,13 +133,14 @@ def _index_lines(chapters: Sequence[Chapter], writer: Writer, questions: bool) -
 
 def latex_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -> dict[str, str]:
     """``book.tex``, and a document of its own for each theorem."""
-    files = {"book.tex": latex_frame(TITLE, _book_lines(chapters, questions))}
-    for one in chapters:
-        files[f"{one.found.name}.tex"] = latex_document(one.found)
-    return files
+    bodies = {one.found.name: list(latex_body(one.found)) for one in chapters}
+    files = {"book.tex": latex_frame(TITLE, _book_lines(chapters, bodies, questions))}
+    return files | {f"{one.found.name}.tex": latex_frame(one.found.title, bodies[one.found.name]) for one in chapters}
 
 
-def _book_lines(chapters: Sequence[Chapter], questions: Sequence[Answered]) -> Iterator[str]:
+def _book_lines(
+    chapters: Sequence[Chapter], bodies: Mapping[str, Sequence[str]], questions: Sequence[Answered]
+) -> Iterator[str]:
     yield rf"{{\LARGE\bfseries {TITLE}\par}}"
     yield rf"\bigskip {WORDS}\par\bigskip"
     for one in chapters:
@@ -141,7 +149,7 @@ def _book_lines(chapters: Sequence[Chapter], questions: Sequence[Answered]) -> I
     for one in chapters:
         name = one.found.name
         yield rf"\clearpage\hypertarget{{theorem.{name}}}{{}}\label{{theorem.{name}}}"
-        yield from latex_body(one.found, f"{name}.")
+        yield from bodies[name]
         if one.related:
             rows = (rf"\item {_reference(other)} {latex_prose(why)}." for other, why in one.related)
             yield from (r"\subsection*{See also}", r"\begin{itemize}", *rows, r"\end{itemize}")

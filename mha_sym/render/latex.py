@@ -86,9 +86,9 @@ def latex_document(found: Derivation) -> str:
     return latex_frame(found.title, latex_body(found))
 
 
-def latex_body(found: Derivation, prefix: str = "") -> Iterator[str]:
-    """What stands in the document; ``prefix`` tells its places from those of other theorems in the same one."""
-    return _Writer(found, prefix).lines()
+def latex_body(found: Derivation) -> Iterator[str]:
+    """What stands in the document; its places have the theorem in their names, so that several may be in one."""
+    return _Writer(found).lines()
 
 
 def latex_frame(title: str, lines: Iterable[str]) -> str:
@@ -100,8 +100,8 @@ def latex_frame(title: str, lines: Iterable[str]) -> str:
 class _Writer:
     """Writes one derivation."""
 
-    def __init__(self, found: Derivation, prefix: str) -> None:
-        self.found, self.prefix = found, prefix
+    def __init__(self, found: Derivation) -> None:
+        self.found = found
         self.notation = Coloured(found.vocabulary.names, found.vocabulary.letters_for)
 
     def lines(self) -> Iterator[str]:
@@ -177,7 +177,7 @@ class _Writer:
         return _command("stage", number, line, rf"{words}{{\color{{faint}}{why}}}")
 
     def _link(self, number: int, text: str) -> str:
-        return rf"\hyperlink{{claim.{self.prefix}{number}}}{{{text}}}"
+        return rf"\hyperlink{{claim.{self.found.name}.{number}}}{{{text}}}"
 
     def _because(self, reason: str) -> str:
         """A reason; the lemma in it is linked."""
@@ -187,7 +187,7 @@ class _Writer:
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         """The lemma, with its proof if there is one."""
         words = latex_prose(claim.words) if claim.words else ""
-        target = rf"\hypertarget{{claim.{self.prefix}{claim.number}}}{{}}"
+        target = rf"\hypertarget{{claim.{self.found.name}.{claim.number}}}{{}}"
         yield rf"\begin{{lemma}}[\name{{{_name(claim.name)}}}]{target}{words}"
         statement = self._broken(self.notation.equation(claim.left, claim.right))
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")

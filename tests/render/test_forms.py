@@ -197,8 +197,8 @@ def test_in_latex_every_claim_is_a_lemma_with_its_proof(shown: Derivation) -> No
     assert len(lemmas) == len(shown.claims)
     for proof in lemmas:
         assert proof.count(r"\begin{proof}") == proof.count(r"\done}") == proof.count(r"\end{proof}") == 1
-    linked = set(re.findall(r"\\hyperlink\{(claim\.\d+)\}", text))
-    assert linked <= set(re.findall(r"\\hypertarget\{(claim\.\d+)\}", text))
+    linked = set(re.findall(r"\\hyperlink\{(claim\.\w+\.\d+)\}", text))
+    assert linked <= set(re.findall(r"\\hypertarget\{(claim\.\w+\.\d+)\}", text))
 
 
 def test_what_is_not_proved_is_a_lemma_without_a_proof() -> None:
