@@ -1,6 +1,7 @@
 """The report of a check as a page: what should be computed, what the code computes, and where the ways part.
 
-Defines `page_of`.  What is on the page is found elsewhere; how it looks is decided in `mha_sym.render.comparison`.
+Defines `comparison_of`, and `page_of`, which writes it.  What is on the page is found elsewhere; how it looks is said in
+`mha_sym.render.comparison` and `mha_sym.render.comparison_forms`.
 """
 
 from __future__ import annotations
@@ -11,23 +12,27 @@ from mha_sym.audit.explanation import Explanation
 from mha_sym.audit.formulas import departures
 from mha_sym.audit.report_text import headline, text_of
 from mha_sym.audit.reported import Reported
-from mha_sym.render.comparison import Comparison, Fork, Mistake, comparison_page
+from mha_sym.render.comparison import Comparison, Fork, Mistake
+from mha_sym.render.comparison_forms import COMPARISONS
 from mha_sym.render.question import Table
 
 #: how many departures of one fault are drawn
 _SHOWN = 3
 
 
-def page_of(report: Reported, proof: str | None = None) -> str:
-    """The page as HTML; ``proof`` is the text about what could be proved of the code, if that was tried."""
+def page_of(report: Reported, proof: str | None = None, format: str = "html") -> str:
+    """The page in one of `COMPARISONS`; ``proof`` is the text about what could be proved of the code, if any."""
+    return COMPARISONS[format](comparison_of(report, proof))
+
+
+def comparison_of(report: Reported, proof: str | None = None) -> Comparison:
+    """What the page says."""
     said = [] if proof is None else [" ".join(proof.partition("\n")[0].split())]
-    return comparison_page(
-        Comparison(
-            title=report.target, good=report.ok, verdict=" ".join(headline(report).split()),
-            known=(*said, *_known(report)), mistakes=tuple(map(_mistake, report.faults)),
-            tables=tuple(_tables(report)),
-            text="\n\n".join([text_of(report, detail=True), *([] if proof is None else [proof])]),
-        )
+    return Comparison(
+        title=report.target, good=report.ok, verdict=" ".join(headline(report).split()),
+        known=(*said, *_known(report)), mistakes=tuple(map(_mistake, report.faults)),
+        tables=tuple(_tables(report)),
+        text="\n\n".join([text_of(report, detail=True), *([] if proof is None else [proof])]),
     )  # fmt: skip
 
 

@@ -41,8 +41,8 @@ from mha_sym.cli.limit import timeout_option, within
 @click.option("--prove", is_flag=True, help="Prove it, too: for all sizes that its code leaves open, and all weights.")
 @click.option("--against", metavar="TARGET", help="With --prove: prove it equal to this one, not to the specification.")
 @click.option("-v", "--detail", is_flag=True, help="All that was seen, besides verdict, steps, faults and bound.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page, too.")
-@click.option("--force", is_flag=True, help="Replace FILE.html if there is one.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a page: .html, .md, ...")
+@click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @timeout_option
 @json_option
 @traceback_option
@@ -94,22 +94,26 @@ def refuse_page(output: Path, *, force: bool) -> None:
     """Complain, before anything is run, about a page that cannot be written.
 
     Raises:
-        UsageError: for another form than HTML.
+        UsageError: for a form that nobody knows.
         Problem: if there is such a file and ``force`` is not given.
     """
-    if output.suffix.lower() not in (".html", ".htm", ".xhtml"):
-        raise click.UsageError(f"a page about code is HTML: give -o a name that ends in .html, not {output.name!r}")
+    if output.suffix.lower() not in PAGES:
+        raise click.UsageError(f"give -o a name that ends in .html, .tex, .md or .json, not {output.name!r}")
     refuse_existing(output, force=force)
 
 
-def write_page(output: Path, report: Any, proof: str | None, *, force: bool) -> None:
-    """Write the page about a report, and say so."""
+def write_page(output: Path, report: Any, proof: str | None, *, force: bool, format: str = "") -> None:
+    """Write the page about a report, and say so; its form is that of the name unless it is given."""
     from mha_sym.audit.page import page_of
 
-    write_file(output, page_of(report, proof), force=force)
+    write_file(output, page_of(report, proof, format or PAGES[output.suffix.lower()]), force=force)
     complain(f"{output} is written: {report.target} {SAID[report.verdict]}")
 
 
+#: the forms of a page about code, by how its file is called
+PAGES = {
+    ".html": "html", ".htm": "html", ".xhtml": "html", ".tex": "latex", ".md": "markdown", ".json": "json",
+}  # fmt: skip
 #: what is said of a verdict
 SAID = {"agree": "agrees", "disagree": "disagrees", "error": "could not be checked to the end"}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from mha_sym.cli.check import refuse_page, write_page
+from mha_sym.cli.check import PAGES, write_page
 from mha_sym.cli.common import Exit, complain, refuse_existing, traceback_option, write, write_file
 from mha_sym.cli.output import refuse_taken, write_directory
 from mha_sym.errors import Problem
@@ -29,7 +29,7 @@ BOOKS = ("html", "latex", "pdf")
 @click.command(short_help="Write a derivation, step by step with reasons, or a book of all.")
 @click.argument("theorem", metavar="NAME|PATH", required=False)
 @click.option("--all", "every", is_flag=True, help="All theorems as a book in the directory of -o: html, latex or pdf.")
-@click.option("--format", "style", type=click.Choice(FORMATS), help="Notation; unicode if omitted, html for --from.")
+@click.option("--format", "style", type=click.Choice(FORMATS), help="Form; unicode if omitted, html for --from.")
 @click.option("--detail", is_flag=True, help="In Unicode: open every claim into its steps.")
 @click.option("--head", type=click.Choice(["r", "h", "i"]), default="r", show_default=True, help="Letter of a head.")
 @click.option("--vectors", type=click.Choice(["row", "column"]), default="row", show_default=True, help="x W, or W x.")
@@ -54,7 +54,7 @@ def derive(
     if every + (theorem is not None) + (code is not None) != 1:
         raise click.UsageError("Give the NAME or PATH of one theorem, or --all, or --from.")
     if code is not None:
-        return _from_code(code, heads, style or "html", output, force)
+        return _from_code(code, heads, style or _form(output), output, force)
     style = style or "unicode"
     if output is None and (every or style == "pdf"):
         raise click.UsageError("-o says where to write.")
@@ -112,23 +112,28 @@ def _verdict(reports: Iterable[Report]) -> int:
     return Exit.FAILED if failed else Exit.OK
 
 
+def _form(output: Path | None) -> str:
+    """The form of a page about code that is meant by the name of its file."""
+    return "html" if output is None else PAGES.get(output.suffix.lower(), "html")
+
+
 def _from_code(target: str, heads: int | None, style: str, output: Path | None, force: bool) -> int:
     """A page about an implementation; it ends as ``mha-sym check`` does."""
     from mha_sym.audit.check import check_target
     from mha_sym.audit.page import page_of
 
-    if style != "html":
-        raise click.UsageError(f"a page about code is HTML: leave --format {style} out")
+    if style not in PAGES.values():
+        raise click.UsageError(f"a page about code is html, latex, markdown or json, not {style}")
     if output is not None:
-        refuse_page(output, force=force)
+        refuse_existing(output, force=force)
     with contextlib.redirect_stdout(sys.stderr):  # what the code itself prints is not the page
         report = check_target(target, heads=heads)
     if report.problem is not None and not report.compared:
         raise report.problem
     if output is None:
-        write(page_of(report))
+        write(page_of(report, None, style))
     else:
-        write_page(output, report, None, force=force)
+        write_page(output, report, None, force=force, format=style)
     return report.exit_code
 
 

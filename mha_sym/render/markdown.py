@@ -1,7 +1,7 @@
 r"""A derivation as Markdown with formulas between dollars, as GitHub, notebooks and most editors show it.
 
-Defines `markdown_text`.  Formulas hold no backslash before a sign of punctuation, since Markdown may take it away: a
-thin space is ``\thinspace``, a new row ``\cr``.
+Defines `markdown_text`, and `markdown_text_of` and `markdown_formula` for other documents.  Formulas hold no backslash
+before a sign of punctuation, since Markdown may take it away: a thin space is ``\thinspace``, a new row ``\cr``.
 """
 
 from __future__ import annotations
@@ -170,6 +170,21 @@ class _Writer:
 
     def _at(self, at: Sequence[Index]) -> str:
         return self.notation.at([self.notation.index(one) for one in at])
+
+
+def markdown_text_of(text: str) -> str:
+    r"""A sentence.
+
+    Example:
+        >>> print(markdown_text_of("Z^(r) for a_b_c"))
+        $Z^{(r)}$ for a\_b\_c
+    """
+    return _prose(text)
+
+
+def markdown_formula(latex: str) -> str:
+    """A formula for a display."""
+    return _safe(latex).strip()
 
 
 def _safe(formula: str) -> str:

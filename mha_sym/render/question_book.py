@@ -5,12 +5,11 @@ Defines `html_questions` and `latex_questions`.  The answers are given; nothing 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from mha_sym.render.html import page
 from mha_sym.render.html_math import Writer
-from mha_sym.render.prose import latex_prose
+from mha_sym.render.plain_latex import latex_rows, latex_text, typed
 from mha_sym.render.question import Answer, Exercise, Finding, Question, Table
 from mha_sym.render.scripts import latex_escape
 from mha_sym.render.svg_parts import escaped
@@ -84,28 +83,19 @@ def latex_questions(answered: Sequence[Answered], names: Collection[str]) -> Ite
     yield rf"{{\LARGE\bfseries {TITLE}\par}}"
     yield WORDS
     for question, answer in answered:
-        yield rf"\subsection*{{{question.number}. {_latex(question.title)}}}"
+        yield rf"\subsection*{{{question.number}. {latex_text(question.title)}}}"
         yield from [] if answer.holds else [rf"{{\color{{alarm}}\bfseries {WRONG}\par}}"]
-        yield rf"\textit{{{_latex(answer.short)}}}\par"
-        yield from (_latex(one) + r"\par" for one in answer.paragraphs)
+        yield rf"\textit{{{latex_text(answer.short)}}}\par"
+        yield from (latex_text(one) + r"\par" for one in answer.paragraphs)
         yield r"\begin{itemize}"
         for found in answer.findings:
-            yield rf"\item {_latex(found.words)} \textbf{{{_latex(found.result)}}}" + _source(found, names)
+            yield rf"\item {latex_text(found.words)} \textbf{{{latex_text(found.result)}}}" + _source(found, names)
         yield r"\end{itemize}"
-        yield from (line for table in answer.tables for line in _rows(table))
+        for table in answer.tables:
+            yield from (rf"{latex_text(table.title)}:\par", *latex_rows(table))
         for one in question.exercises:
-            yield rf"\textbf{{Exercise {one.number}.}} {_latex(one.prompt)}\par"
-            yield rf"{{\small Solution: \texttt{{{_typed(one.solution)}}}\par}}"
-
-
-def _rows(table: Table) -> Iterator[str]:
-    """A table as a list, row by row: its cells may be long."""
-    yield rf"{_latex(table.title)}:\par"
-    yield r"\begin{itemize}"
-    for first, *more in table.rows:
-        cells = "; ".join(f"{_latex(name)}: {_latex(cell)}" for name, cell in zip(table.header[1:], more, strict=True))
-        yield rf"\item \textbf{{{_latex(first)}}}. {cells}."
-    yield r"\end{itemize}"
+            yield rf"\textbf{{Exercise {one.number}.}} {latex_text(one.prompt)}\par"
+            yield rf"{{\small Solution: \texttt{{{typed(one.solution)}}}\par}}"
 
 
 def _source(one: Finding, names: Collection[str]) -> str:
@@ -114,20 +104,3 @@ def _source(one: Finding, names: Collection[str]) -> str:
     shown = latex_escape(one.theorem).replace(r"\_", r"\_\allowbreak{}")
     name = rf"\name{{{shown}}}"
     return rf" (\hyperlink{{theorem.{one.theorem}}}{{{name}}})" if one.theorem in names else f" ({name})"
-
-
-#: signs of results that are no words: in LaTeX they need mathematics
-_SIGNS = {
-    "√": r"$\surd$", "²": "$^2$", "³": "$^3$", "Σ": r"$\Sigma$", "ᵀ": r"$^{\mathsf{T}}$", "✓": "yes", "✗": "no",
-    "→": r"$\to$", "⁻": "$^-$", "π": r"$\pi$", "σ": r"$\sigma$", "≥": r"$\ge$", "≠": r"$\ne$",
-}  # fmt: skip
-
-
-def _latex(text: str) -> str:
-    """A sentence; a sign that no font of a small installation has is left out."""
-    found = "".join(_SIGNS.get(sign, sign) for sign in latex_prose(text))
-    return re.sub(r"[^\x00-\x7f]", "?", found)
-
-
-def _typed(text: str) -> str:
-    return re.sub(r"[^\x00-\x7f]", "?", latex_escape(text)).replace(",", r",\allowbreak{}").replace("-", "{-}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 from mha_sym.audit.check import check_target
-from mha_sym.audit.page import page_of
+from mha_sym.audit.page import comparison_of, page_of
 from mha_sym.cli import main
 from mha_sym.cli.common import Exit
 from mha_sym.render.comparison import Comparison, Fork, Mistake, comparison_page, parting
+from mha_sym.render.comparison_forms import comparison_json, comparison_latex, comparison_markdown
 from mha_sym.trace import trace_pattern
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
@@ -121,14 +125,64 @@ def test_a_page_about_a_proof_says_what_was_proved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [["check", "-o", "page.tex"], ["derive", "-o", "page.md", "--from"], ["derive", "--format", "latex", "--from"]],
-)
+    ("line", "told"),
+    [(["check", "-o", "page.pdf"], "ends in .html, .tex, .md or .json, not 'page.pdf'"),
+     (["derive", "--format", "unicode", "--from"], "a page about code is html, latex, markdown or json, not unicode")],
+)  # fmt: skip
 def test_other_forms_are_refused_before_anything_is_run(
-    line: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    line: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main([*line, f"{tmp_path / 'no.py'}:f"]) == Exit.UNUSABLE
-    assert "a page about code is HTML" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- the same in other forms
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return comparison_of(check_target(target(tmp_path_factory.mktemp("compared"), VIEWED)))
+
+
+def test_json_says_both_ways_and_where_they_part(compared: Comparison) -> None:
+    data = json.loads(comparison_json(compared))
+    assert (data["agrees"], [one["name"] for one in data["mistakes"]]) == (False, ["split_by_view"])
+    first, *_ = data["mistakes"][0]["values"]
+    right, wrong = first["should_be"]["steps"], first["is"]["steps"]
+    assert [one["axes"] for one in right][1:] == ["(b: B, t: T, h: h, k: d_k)", "(b: B, h: h, t: T, k: d_k)"]
+    assert [one["axes"] for one in wrong][1:] == ["(b: B, h: h, t: T, k: d_k)"]
+    assert first["part"].startswith("They part at step 2")
+    assert {one["title"] for one in data["tables"]} >= {"The nine steps of the audit", "What was compared"}
+
+
+def test_markdown_has_what_the_page_has(compared: Comparison, wrong: str) -> None:
+    text = comparison_markdown(compared)
+    assert text.startswith("# `") and "**DISAGREES" in text
+    headings = re.findall(r"(?m)^#{2,3} (.*)$", text)
+    for title in re.findall(r"<h[23][^>]*>(.*?)</h[23]>", wrong):
+        plain = words(title).replace("Qflat", "")
+        assert any(plain.split()[0] in one for one in headings), plain
+    assert text.count("$$") % 2 == 0 and text.count("| --- |") >= 5
+    assert r"\lfloor c/h\rfloor" in text and "whatever the axes meant" in text
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_latex_compiles(compared: Comparison, tmp_path: Path) -> None:
+    (tmp_path / "page.tex").write_text(comparison_latex(compared), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-800:]
+    wide = [float(one) for one in re.findall(r"Overfull \\hbox \(([\d.]+)pt", ended.stdout)]
+    assert max(wide, default=0) <= 5
+
+
+@pytest.mark.parametrize("name", ["page.md", "page.tex", "page.json", "page.html"])
+def test_the_name_of_the_file_says_the_form(name: str, tmp_path: Path) -> None:
+    place = tmp_path / name
+    assert main(["derive", "--from", target(tmp_path, RIGHT), "-o", str(place)]) == Exit.OK
+    begins = {".md": "# `", ".tex": r"\documentclass", ".json": "{", ".html": "<!DOCTYPE html>"}
+    text = place.read_text(encoding="utf-8")
+    assert text.startswith(begins[place.suffix]) and "AGREES" in text
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
