@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
+import numpy as np
 import pytest
+import sympy
 
 from mha_sym.axes import Axis, Permutation, axis, size_symbol
-from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Scalar, Select, Softmax, Transpose
-from mha_sym.proof.field import confirm
+from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Repeat, Scalar, Select, Softmax, Transpose
+from mha_sym.proof.field import Trial, confirm
 from mha_sym.proof.field_facts import Facts
 from mha_sym.proof.theorem import Assumption, Claim
 
@@ -35,6 +38,129 @@ def test_more_factors_are_of_a_higher_degree() -> None:
     few, many = (bound("mul", lambda x: x, count) for count in (2, 16))
     assert many > 100 * few
     assert bound("mul", lambda x: Map("mul", (x, x))) > 2 * many
+
+
+# ---------------------------------------------------------------- against what was worked out by other means
+
+W = axis("w", 32)
+X, Y, ROW = GIVEN[0], GIVEN[1], Input("w", (T, W))
+
+
+def inv(of: Expr) -> Expr:
+    return Map("inv", (of,))
+
+
+def exp(of: Expr) -> Expr:
+    return Map("exp", (of,))
+
+
+def times(*of: Expr) -> Expr:
+    return Map("mul", of)
+
+
+def trial_of(*sides: Expr) -> tuple[Trial, float]:
+    """A trial in which sides were compared that are equal, and the chance that unequal ones would have agreed."""
+    claim = Claim("same", sides[0], sides[-1])
+    facts, rng = Facts.of((claim,), ()), np.random.default_rng(0)
+    trial = Trial(facts, facts.draw_sizes(rng, {}, 0), rng)
+    trial.draw()
+    found = trial.compare(claim)
+    assert found.place is None
+    return trial, found.bound
+
+
+def degree(side: Expr) -> tuple[int, int]:
+    """The degrees of numerator and denominator at a place, by SymPy: of sums, products and inverses of inputs."""
+
+    def value(node: Expr, at: dict[str, int]) -> sympy.Expr:
+        match node:
+            case Input(name=name, over=over):
+                return sympy.Symbol(f"{name}_{[at[one.name] for one in over]}")
+            case Scalar(value=number):
+                return number
+            case Reduce(arg=arg, over=(one,)):
+                return sympy.Add(*(value(arg, {**at, one.name: n}) for n in range(int(one.size))))
+            case Map(op=op, args=args):
+                some = [value(arg, at) for arg in args]
+                return 1 / some[0] if op == "inv" else sympy.Add(*some) if op == "add" else sympy.Mul(*some)
+        raise TypeError(node)
+
+    above, below = (sympy.Poly(one, *one.free_symbols) if one.free_symbols else None
+                    for one in sympy.fraction(sympy.together(value(side, {"t": 0}))))  # fmt: skip
+    return tuple(0 if one is None else int(one.total_degree()) for one in (above, below))  # type: ignore[return-value]
+
+
+FEW = axis("w", 6)
+SIX = Input("w", (T, FEW))
+FRACTIONS = {
+    "product": times(*GIVEN[:5]), "inverse": inv(X), "inverse of a sum": inv(X + Y + times(X, X)),
+    "sum of inverses": Reduce("sum", inv(SIX), (FEW,)), "inverse of that": inv(Reduce("sum", inv(SIX), (FEW,))),
+    "tower": inv(X + inv(Y + inv(GIVEN[2] + inv(GIVEN[3] + 1)))),
+    "sums of many": Map("add", tuple(map(inv, GIVEN[:7]))),
+    "products of sums": times(inv(X) + inv(Y), inv(GIVEN[2]) + inv(GIVEN[3])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRACTIONS)
+def test_no_degree_is_below_that_of_the_fractions(name: str) -> None:
+    """Two sides a/b and c/d differ where a d - b c is not zero, which is of so high a degree."""
+    side = FRACTIONS[name]
+    trial, bound = trial_of(side, side)
+    above, below = degree(side)
+    assert trial.take(side)[1].height >= max(above, below)
+    assert bound >= ((above + below) / min(trial.field.primes)) ** 2
+
+
+SUM = Reduce("sum", exp(ROW), (W,))
+#: terms, symbols, what denominators add, height of the left side, worked out by hand
+BY_HAND: dict[str, tuple[tuple[Expr, ...], tuple[int, int, float, float]]] = {
+    "product": ((times(X, Y), times(Y, X)), (1, 0, 0, 1 + 1)),
+    "sum": ((X + Y, Y + X), (1, 0, 0, 1 + 1)),
+    "fraction": ((X + inv(Y), inv(Y) + X), (1, 0, 0, 1 + (1 + 1))),
+    "number": ((X * sympy.Integer(2) ** 600,), (1, 0, 0, 1 + 600)),
+    "root": ((X * (sympy.Integer(2) ** 600 * sympy.sqrt(3)),), (1, 0, 0, 1 + 602 + 1)),
+    "sum of 32": ((Reduce("sum", ROW, (W,)),), (1, 0, 0, 1 + 5)),
+    "sum of 32 fractions": ((Reduce("sum", inv(ROW), (W,)),), (1, 0, 0, 32)),
+    "exponentials": ((exp(X) + exp(Y), exp(Y) + exp(X)), (2, 0, 0, 1 + 1)),
+    "exponential of a sum": ((exp(X + Y), times(exp(X), exp(Y))), (1, 0, 0, 2)),
+    "one over a sum": ((inv(SUM),), (32, 3, 0, (1 + 5 + 1) * 32)),  # a symbol for each of the three rows
+    "softmax": ((Softmax(ROW, (W,)), times(exp(ROW), inv(Repeat(SUM, ROW.axes)))), (32, 3, 0, 1 + (1 + 5 + 1) * 32)),
+    "two fractions": ((inv(exp(X) + exp(Y)) + inv(exp(X) + 1), times(exp(X) * 2 + exp(Y) + 1, inv(
+        times(exp(X) + exp(Y), exp(X) + 1)))), (5, 9, 32, 1 + (2 + 1) * 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_what_a_chance_is_made_of(name: str) -> None:
+    sides, (terms, symbols, added, height) = BY_HAND[name]
+    trial, bound = trial_of(*sides)
+    assert (trial.field.terms, trial.field.symbols, trial.field.added) == (terms, symbols, added)
+    heights = [trial.take(side)[1].height for side in (sides[0], sides[-1])]
+    assert heights[0] == pytest.approx(height, abs=1e-9)
+    assert bound == trial._chance(sum(heights))
+
+
+@pytest.mark.parametrize(("height", "added", "terms", "symbols"), [(7, 0, 1, 0), (31, 50, 4, 9), (600, 1, 2, 3)])
+def test_a_chance_by_hand(height: int, added: int, terms: int, symbols: int) -> None:
+    """All ways in which a difference may vanish, for both primes; and 58 bits of an integer for each pair of them."""
+    trial, _ = trial_of(X * sympy.sqrt(3), X * sympy.sqrt(3))
+    trial.field.added, trial.field.terms = added, terms
+    trial.field._numbers = {bytes([n]): n for n in range(symbols)}
+    least = min(trial.field.primes)
+    assert 2**29 < least < 2**30 and max(trial.field.primes) == 2 * least + 1
+    both = Fraction((height + added) * (1 + terms + symbols), least) ** 2
+    pairs = Fraction((height + added) // 58 * 8 * 3, 2_000_000)  # primes that are -1 modulo 8 and 3
+    assert trial._chance(height) == pytest.approx(float(both + pairs), rel=1e-12)
+    assert trial._chance(1e12) == 1.0
+
+
+def test_there_are_as_many_pairs_of_primes_as_is_said() -> None:
+    """Of q and 2 q + 1, q = 7 modulo 8, at the end of the range, where there are fewest."""
+    width = 1 << 19
+    q = np.arange((1 << 30) - width + 7, 1 << 30, 8)
+    for prime in sympy.primerange(3, 46341):  # up to the root of 2**31
+        q = q[(q % prime > 0) & ((2 * q + 1) % prime > 0)]
+    assert len(q) * ((1 << 29) / width) > 2_000_000 / 8
 
 
 def test_no_bound_is_below_what_a_polynomial_may_do() -> None:
