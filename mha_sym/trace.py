@@ -1,7 +1,7 @@
 """The axes of every intermediate, in order of evaluation, with what each step did to them.
 
-Defines `Step`, `Change`, and `trace`, `trace_stages`, `trace_pattern` that make them.  The words in which a step
-is told are in `mha_sym.render.trace_text`; nothing is computed here, so sizes may be symbols.
+Defines `Step`, `Change`, `Trace`, and `trace`, `trace_stages`, `trace_pattern` that make them.  The words in which a
+step is told are in `mha_sym.render.trace_text`; nothing is computed here, so sizes may be symbols.
 
 A value that is read twice is one step.  A step that depends on the index r of a family is made for each r; what
 does not depend on r comes before the family begins.
@@ -44,6 +44,7 @@ from mha_sym.expr import (
 )
 from mha_sym.graph import Graph, Vertex, graph
 from mha_sym.pattern import members, rearrange, repeat, sides
+from mha_sym.shown import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,12 @@ class Step:
     stages: tuple[str, ...] = ()
 
 
+class Trace(tuple[Step, ...], Shown):
+    """The steps in order; a notebook shows them as a picture."""
+
+    __slots__ = ()
+
+
 class HasStages(Protocol):
     """Named expressions in order, such as the `Stages` of a form of attention."""
 
@@ -123,7 +130,7 @@ class HasStages(Protocol):
         """The stages in order, by name."""
 
 
-def trace(expr: Expr) -> tuple[Step, ...]:
+def trace(expr: Expr) -> Trace:
     """The steps that make an expression.
 
     Example:
@@ -138,10 +145,10 @@ def trace(expr: Expr) -> tuple[Step, ...]:
     """
     run = _Run(graph(expr))
     run.visit(run.graph.roots[0], ())
-    return tuple(run.steps)
+    return Trace(run.steps)
 
 
-def trace_stages(stages: HasStages) -> tuple[Step, ...]:
+def trace_stages(stages: HasStages) -> Trace:
     """The steps that make all stages of a form, in their order; the step that ends a stage bears its name.
 
     Example:
@@ -157,7 +164,7 @@ def trace_stages(stages: HasStages) -> tuple[Step, ...]:
     for name, root in zip(named, run.graph.roots, strict=True):
         place = run.visit(root, ()) - 1
         run.steps[place] = replace(run.steps[place], stages=(*run.steps[place].stages, name))
-    return tuple(run.steps)
+    return Trace(run.steps)
 
 
 class _Run:
@@ -231,7 +238,7 @@ SizeLike: TypeAlias = int | str | sympy.Expr
 
 def trace_pattern(
     shape: Sequence[SizeLike | Axis], *patterns: str, sizes: Mapping[str, SizeLike] | None = None
-) -> tuple[Step, ...]:
+) -> Trace:
     """Follow one array through patterns in the style of einops; the step that ends a pattern is named after it.
 
     Args:

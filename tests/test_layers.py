@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "mha_sym"
 
 #: from the ground up; a module may import from its own layer and from those below it
 LAYERS: dict[str, tuple[str, ...]] = {
-    "errors": ("errors", "blame", "files"),
+    "errors": ("errors", "blame", "files", "shown"),
     "axes": ("axes",),
     "expr": ("expr",),
     "pattern": ("graph", "pattern"),

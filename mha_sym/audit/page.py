@@ -1,6 +1,6 @@
 """The report of a check as a page: what should be computed, what the code computes, and where the ways part.
 
-Defines `comparison_of`, and `page_of`, which writes it.  What is on the page is found elsewhere; how it looks is said in
+Defines `comparison_of`, and `page_of`, which writes it.  What is on the page is found elsewhere; how it looks is in
 `mha_sym.render.comparison` and `mha_sym.render.comparison_forms`.
 """
 

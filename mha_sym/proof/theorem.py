@@ -9,28 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import import_module
 from typing import Any
 
 from mha_sym.errors import AxisProblem, show_axes
 from mha_sym.expr import Expr
-
-
-class Shown:
-    """Something that a notebook shows as a derivation, or as the statement of one.
-
-    The one call upward from here: who states or proves a theorem need not know how it looks.
-    """
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        found: dict[str, str] = import_module("mha_sym.render.notebook").bundle(self)
-        return found
-
-    def _repr_html_(self) -> str:
-        return self._repr_mimebundle_()["text/html"]
-
-    def _repr_latex_(self) -> str:
-        return self._repr_mimebundle_()["text/latex"]
+from mha_sym.shown import Shown
 
 
 class Verdict(StrEnum):

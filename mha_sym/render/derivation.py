@@ -31,6 +31,7 @@ from mha_sym.render.report_json import scope
 from mha_sym.render.scripts import Unicode
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary, named_rows, names_in, vocabulary
 from mha_sym.render.ways import wrong_way
+from mha_sym.shown import Shown
 
 #: a claim with more goals than this is shown by the first of them
 SHOWN = 3
@@ -123,7 +124,7 @@ class ControlPart:
 
 
 @dataclass(frozen=True)
-class Derivation:
+class Derivation(Shown):
     """Everything that a document about a theorem says.
 
     Attributes:
@@ -155,20 +156,6 @@ class Derivation:
     def refuted(self) -> int:
         """How many controls are refuted."""
         return sum(one.verdict is Verdict.REFUTED for one in self.controls)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return self._repr_mimebundle_()["text/html"]
-
-    def _repr_latex_(self) -> str:
-        """The claims, where a notebook shows no HTML."""
-        return self._repr_mimebundle_()["text/latex"]
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """All forms at once; the notebook takes the best one that it can show."""
-        from mha_sym.render.notebook import bundle  # it writes what is defined here
-
-        return bundle(self)
 
 
 def derivation(report: Report) -> Derivation:

@@ -1,7 +1,7 @@
 r"""A derivation in a notebook: as HTML whose rules touch nothing else in it, and its claims as LaTeX.
 
-Defines `bundle`, which has all forms of a derivation, or of a theorem that was not tried yet, and its parts `html_cell`
-and `latex_cell`.  `Derivation`, `Report` and `Theorem` offer them under the names that notebooks look for.
+Defines `bundle`, which has all forms of a derivation, of a theorem that was not tried yet, or of a trace, and its parts
+`html_cell` and `latex_cell`.  What is `mha_sym.shown.Shown` offers them under the names that notebooks look for.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ from mha_sym.render.html import Surroundings, html_fragment
 from mha_sym.render.html_math import Writer
 from mha_sym.render.html_style import style
 from mha_sym.render.markdown import markdown_text
+from mha_sym.render.plain_latex import latex_text
+from mha_sym.render.prose import latex_formula
 from mha_sym.render.scripts import Latex, Unicode
+from mha_sym.render.svg import axes_text, trace_svg
 from mha_sym.render.svg_parts import escaped
+from mha_sym.render.trace_text import trace_table, words
 from mha_sym.render.unicode import unicode_text
+from mha_sym.trace import Step, Trace
 
 #: the class of what a cell holds
 SCOPE = "mha-sym"
 
 
-def bundle(found: Derivation | Report | Theorem) -> dict[str, str]:
-    """Every form that a notebook may show, by its MIME type: of a derivation, or of a mere statement."""
+def bundle(found: Derivation | Report | Theorem | Trace) -> dict[str, str]:
+    """Every form that a notebook may show, by its MIME type: of a derivation, of a mere statement, or of a trace."""
+    if isinstance(found, Trace):
+        return _trace(found)
     if isinstance(found, Theorem):
         return _statement(found)
     if isinstance(found, Report):
@@ -48,6 +55,23 @@ def _statement(theorem: Theorem) -> dict[str, str]:
         f'{writer.prose(found.words)}</p>\n<ul class="rows">{claims}</ul>\n'
     )
     return {"text/html": _cell(body), "text/latex": latex_cell(found), "text/plain": "\n".join(lines)}
+
+
+def _trace(steps: Trace) -> dict[str, str]:
+    """The picture of a trace, and its steps."""
+    text = trace_table(steps)
+    rows = [
+        rf"{step.number} & \text{{{latex_text(step.name or step.operation)}}} & {_axes(step)} & "
+        rf"\text{{{latex_text(words(step, steps))}}}"
+        for step in steps
+    ]
+    body = f'{trace_svg(steps)}\n<details><summary>The steps</summary><pre>{escaped(text)}</pre></details>\n'
+    table = rf"\begin{{array}}{{rlll}} {(chr(92) * 2 + ' ').join(rows)} \end{{array}}"
+    return {"text/html": _cell(body), "text/latex": rf"$\displaystyle {table}$", "text/plain": text}
+
+
+def _axes(step: Step) -> str:
+    return latex_formula(axes_text(step.axes).replace("·", " "))
 
 
 def html_cell(found: Derivation) -> str:

@@ -35,7 +35,7 @@ def latex_rows(table: Table) -> Iterator[str]:
 
     Example:
         >>> print(*latex_rows(Table("Sizes", ("call", "T"), (("one", "2"),))))
-        \begin{itemize} \item \textbf{one}. T: 2. \end{itemize}
+        \begin{itemize} \item \textbf{one}. $T$: 2. \end{itemize}
     """
     yield r"\begin{itemize}"
     for first, *more in table.rows:

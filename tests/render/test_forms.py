@@ -25,6 +25,8 @@ from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import derive
 from mha_sym.render.latex import latex_document
 from mha_sym.render.latex_fragment import latex_fragment
+from mha_sym.render.trace_text import trace_table
+from mha_sym.trace import Trace, trace_pattern
 
 X = Input("X", (axis("t", "T"),))
 WRONG = Theorem("wrong", "Wrong", "x + x is 3 x.", (Claim("thrice", X + X, X * 3, "The sum is 3 X."),))
@@ -142,6 +144,18 @@ def test_a_report_is_shown_as_its_derivation_and_a_theorem_as_what_it_claims() -
     ElementTree.fromstring(shown["text/html"])
     assert "not tried yet" in shown["text/html"]
     assert not re.search("PROVED|UNDECIDED", shown["text/html"])
+
+
+def test_a_trace_is_shown_as_its_picture() -> None:
+    steps = trace_pattern((2, 5, 12), "b t (h k) -> b t h k", "b t h k -> b h t k", sizes={"h": 3})
+    assert isinstance(steps, Trace) and len(steps) == 3
+    shown = steps._repr_mimebundle_()
+    assert shown["text/plain"] == trace_table(steps)
+    root = ElementTree.fromstring(steps._repr_html_())
+    assert root.get("class") == "mha-sym" and root.find("{http://www.w3.org/2000/svg}svg") is not None
+    assert [row.count("&") for row in re.split(r"\\\\ ", shown["text/latex"])] == [3, 3, 3]
+    assert r"b: 2,\allowbreak h: 3,\allowbreak t: 5,\allowbreak k: 4" in steps._repr_latex_()
+    assert steps._repr_latex_().isascii()
 
 
 def test_the_rules_of_a_cell_touch_nothing_else() -> None:
