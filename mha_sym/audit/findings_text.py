@@ -17,6 +17,8 @@ from mha_sym.audit.steps import Step
 WIDTH = 118
 #: how many departures of one explanation are written out, in detail
 _SHOWN = 3
+#: a formula of more characters is left to ``--json``
+_LONGEST = 200
 #: how many lines of a figure are shown
 _LINES = 24
 
@@ -95,8 +97,13 @@ def _farther(one: Explanation) -> Iterator[tuple[str, str]]:
 
 
 def _side_by_side(departure: Departure) -> list[str]:
-    right, faulty = departure.formulas()
-    return [f"    {word:<11}{text}" for word, text in (("should be", right), ("is", faulty)) if text]
+    both = zip(("should be", "is"), departure.formulas(), strict=True)
+    return [f"    {word:<11}{text if len(text) <= _LONGEST else _left_out(text)}" for word, text in both if text]
+
+
+def _left_out(text: str) -> str:
+    """What stands for a formula that nobody would read."""
+    return f"{text.partition(' = ')[0]} = ... ({len(text)} characters, which --json has)"
 
 
 def _traces(departure: Departure) -> list[str]:

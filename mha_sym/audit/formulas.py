@@ -6,18 +6,21 @@ it: ``Q[b,r,t,j] = ...`` beside ``Q[b,r,t,j] = ...``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from mha_sym.attention.forms import Stages
 from mha_sym.errors import AxisProblem
-from mha_sym.expr import Expr, Input, Named, walk
+from mha_sym.expr import Blocks, Expr, Input, Named, Reshape, walk
 from mha_sym.graph import graph
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.terms import TermError
 
 Script = Literal["unicode", "latex"]
+
+#: a definition of no more characters is shown whole
+_SHORT = 120
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,34 @@ def formula(name: str, expr: Expr, script: Script = "unicode") -> str:
         >>> formula("Q", einsum("t m, m c -> t c", x, w))
         'Q[t,c] = Σ_m X[t,m] W[m,c]'
     """
-    from mha_sym.render.breaks import plain
-    from mha_sym.render.reading import tidy
-    from mha_sym.render.scripts import Latex, Unicode
-
     try:
-        goal = goals(Meaning(), name, Input(f"{name}", expr.axes), expr)[0]
-        write = Latex() if script == "latex" else Unicode()
-        left, right = (plain(write.term(tidy(side))) for side in (goal.left, goal.right))
-    except (AxisProblem, TermError):  # a position in a concatenation whose block is not known
+        return _written(name, expr, script)
+    except (AxisProblem, TermError):  # a position in a concatenation whose block is not known: it is named, then
+        pass
+    try:
+        return _written(name, _with_stored(expr), script)
+    except (AxisProblem, TermError):
         return ""
-    return f"{left} = {right}"
+
+
+def _written(name: str, expr: Expr, script: Script) -> str:
+    from mha_sym.render.short import definition_line
+
+    meaning = Meaning()
+    goal = goals(meaning, name, Input(name, expr.axes), expr)[0]
+    return definition_line(goal, meaning.context(), latex=script == "latex")
+
+
+def _with_stored(expr: Expr) -> Expr:
+    """The same with arrays that are put together from others, and then read as one, under one name: ``W_Q;W_K;W_V``."""
+
+    def visit(node: Expr) -> Expr | None:
+        if not isinstance(node, Reshape) or not isinstance(node.arg, Blocks):
+            return None
+        names = dict.fromkeys(one.name for one in walk(node) if isinstance(one, Input))
+        return Input("stored" if not names else f"[{'; '.join(names)}]", node.axes)
+
+    return _rebuilt(expr, visit)
 
 
 def departures(right: Stages, faulty: Stages) -> tuple[Departure, ...]:
@@ -94,36 +114,82 @@ def departures(right: Stages, faulty: Stages) -> tuple[Departure, ...]:
     for vertex in both.vertices[known:]:
         below = any(child in fresh for child in vertex.children)
         if isinstance(vertex.node, Named) and not below and numbers[id(vertex.node)] >= known:
-            counterpart = defined.get(vertex.node.name)
-            found.append(
-                Departure(
-                    vertex.node.name, None if counterpart is None else _cut(counterpart), _cut(vertex.node)
-                )
-            )
+            found += _departures(defined.get(vertex.node.name), vertex.node)
         if below or isinstance(vertex.node, Named):
             fresh.add(vertex.number)
     return tuple(found)
 
 
+def _departures(right: Named | None, faulty: Named) -> list[Departure]:
+    """Where two definitions of one name part: at values of other names in them, if nowhere else."""
+    if right is None:
+        return [Departure(faulty.name, None, _cut(faulty))]
+    inner = _parts(right.arg, faulty.arg, Named, right.name)
+    if not inner:
+        return [Departure(faulty.name, _cut(right), _cut(faulty))]
+    return [found for one, other in inner for found in _inside(one, other)]
+
+
+def _inside(right: Expr, faulty: Expr) -> list[Departure]:
+    """Where a value parts from what stands in its place: if that is long, at arrays that are handed to both."""
+    assert isinstance(right, Named)
+    whole = Departure(right.name, _cut(right), _cut(replace(right, arg=faulty)))
+    arrays = _parts(right.arg, faulty, Input, right.name) if len(whole.formulas()[1]) > _SHORT else None
+    if not arrays:
+        return [whole]
+    pairs = [(one, other) for one, other in arrays if isinstance(one, Input)]
+    return [Departure(f"{one.name}'", one, _cut(replace(right, arg=other))) for one, other in pairs]
+
+
+def _parts(right: Expr, faulty: Expr, kind: type[Named | Input], name: str) -> list[tuple[Expr, Expr]] | None:
+    """The parts of one kind that another definition has otherwise, and how; None if it differs elsewhere, too."""
+    if right is faulty or right == faulty or (isinstance(right, Named) and right.arg == faulty):
+        return []
+    if isinstance(right, kind):
+        mentions = {one.name for one in walk(faulty) if isinstance(one, Named)}
+        whole = right.name != name and right.axes == faulty.axes and right.name not in mentions
+        return [(right, faulty)] if whole else None
+    if type(right) is not type(faulty):
+        return None
+    found = []
+    for one in fields(right):
+        mine, theirs = (value if isinstance(value, tuple) else (value,) for value in (
+            getattr(right, one.name), getattr(faulty, one.name)
+        ))  # fmt: skip
+        if len(mine) != len(theirs):
+            return None
+        for this, that in zip(mine, theirs, strict=True):
+            inner = _parts(this, that, kind, name) if isinstance(this, Expr) else [] if this == that else None
+            if inner is None:
+                return None
+            found += [pair for pair in inner if pair not in found]
+    return found if len({id(one) for one, _ in found}) == len(found) else None
+
+
 def _cut(named: Named) -> Expr:
     """A definition with every named value in it left as a name, but for an earlier value of the same name."""
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Named):
+            return _rebuilt(node.arg, visit) if node.name == named.name else Input(node.name, node.axes)
+        return None if any(isinstance(one, Named) for one in walk(node)) else node
+
+    return _rebuilt(named.arg, visit)
+
+
+def _rebuilt(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
+    """An expression in which ``visit`` says what stands for a node; None for the same around what is inside."""
     made: dict[int, Expr] = {}
 
-    def visit(node: Expr) -> Expr:
-        if id(node) not in made:
-            made[id(node)] = cut(node)
-        return made[id(node)]
-
-    def cut(node: Expr) -> Expr:
-        if isinstance(node, Named):
-            return visit(node.arg) if node.name == named.name else Input(node.name, node.axes)
-        if not any(isinstance(one, Named) for one in walk(node)):
-            return node
-        return replace(node, **{one.name: inside(getattr(node, one.name)) for one in fields(node) if one.init})
-
     def inside(value: Any) -> Any:
-        if isinstance(value, Expr):
-            return visit(value)
-        return tuple(inside(one) for one in value) if isinstance(value, tuple) else value
+        if not isinstance(value, Expr):
+            return tuple(inside(one) for one in value) if isinstance(value, tuple) else value
+        if id(value) not in made:
+            found = visit(value)
+            made[id(value)] = found if found is not None else replace(
+                value, **{one.name: inside(getattr(value, one.name)) for one in fields(value) if one.init}
+            )
+        return made[id(value)]
 
-    return visit(named.arg)
+    found: Expr = inside(expr)
+    return found
