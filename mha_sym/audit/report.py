@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mha_sym.audit.page import comparison_of
 from mha_sym.audit.report_html import html_of
 from mha_sym.audit.report_json import json_of
 from mha_sym.audit.report_text import text_of
 from mha_sym.audit.reported import Reported
+from mha_sym.render.comparison_forms import comparison_cell, comparison_markdown
 
 
 @dataclass(frozen=True)
@@ -33,3 +35,14 @@ class CheckReport(Reported):
     def _repr_html_(self) -> str:
         """The report in a notebook."""
         return html_of(self)
+
+    def _repr_latex_(self) -> str:
+        """The verdict and both definitions of what the code defines otherwise, where a notebook shows no HTML."""
+        return comparison_cell(comparison_of(self))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """All forms at once; the notebook takes the best one that it can show."""
+        return {
+            "text/html": self._repr_html_(), "text/latex": self._repr_latex_(),
+            "text/markdown": comparison_markdown(comparison_of(self)), "text/plain": self.text(),
+        }  # fmt: skip

@@ -99,6 +99,19 @@ def comparison_latex(found: Comparison) -> str:
     return latex_frame(found.title, _latex(found))
 
 
+def comparison_cell(found: Comparison) -> str:
+    r"""The verdict and the two definitions of every value, for a notebook.
+
+    Example:
+        >>> print(comparison_cell(Comparison("mine.py:attention", True, "It agrees.")))
+        $\displaystyle \begin{aligned} & \text{It agrees.} \end{aligned}$
+    """
+    rows = [rf"& \text{{{latex_text(found.verdict)}}}"]
+    for fork in (fork for mistake in found.mistakes for fork in mistake.forks):
+        rows += [rf"& \text{{{word}}}\quad {latex}" for word, latex in zip(WORDS, fork.formulas, strict=True) if latex]
+    return rf"$\displaystyle \begin{{aligned}} {(chr(92) * 2 + ' ').join(rows)} \end{{aligned}}$"
+
+
 def _latex(found: Comparison) -> Iterator[str]:
     yield rf"{{\LARGE\bfseries {_code(found.title)}\par}}"
     yield rf"{{{'' if found.good else chr(92) + 'color{alarm}'}\bfseries {latex_text(found.verdict)}\par}}"

@@ -176,6 +176,15 @@ def test_latex_compiles(compared: Comparison, tmp_path: Path) -> None:
     assert max(wide, default=0) <= 5
 
 
+def test_a_notebook_shows_every_form(tmp_path: Path) -> None:
+    report = check_target(target(tmp_path, VIEWED))
+    shown = report._repr_mimebundle_()
+    assert set(shown) == {"text/html", "text/latex", "text/markdown", "text/plain"}
+    assert shown["text/html"] == report._repr_html_() and shown["text/plain"] == report.text()
+    assert report._repr_latex_() == shown["text/latex"]
+    assert r"\text{In the code:}\quad Q[b,r,t,j] = Q_{\mathrm{flat}}[b,\," in shown["text/latex"]
+
+
 @pytest.mark.parametrize("name", ["page.md", "page.tex", "page.json", "page.html"])
 def test_the_name_of_the_file_says_the_form(name: str, tmp_path: Path) -> None:
     place = tmp_path / name
