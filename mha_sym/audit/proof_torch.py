@@ -32,6 +32,7 @@ def traced(impl: Implementation, case: Case, statement: Statement) -> Graph:
     import torch
 
     from mha_sym.importers.torch_code import Spec, from_code
+    from mha_sym.importers.torch_trace import Asked
 
     axes = {name: _axes(one) for name, one in statement.inputs.items()}
     floats = getattr(torch, impl.dtype)
@@ -46,8 +47,12 @@ def traced(impl: Implementation, case: Case, statement: Statement) -> Graph:
 
     sizes = [statement.dims.h.size, *(a.size for row in axes.values() for a in row)]
     symbols = sorted({symbol for size in sizes for symbol in size.free_symbols}, key=str)
-    with _equal_as_objects(torch):
-        found = from_code(code, specs, {symbol: HINTS.get(symbol.name, 3) for symbol in symbols}, impl.title)
+    try:
+        with _equal_as_objects(torch):
+            found = from_code(code, specs, {symbol: HINTS.get(symbol.name, 3) for symbol in symbols}, impl.title)
+    except Asked as problem:
+        free = (one.relation.free_symbols for one in problem.branches)
+        raise Leak(frozenset().union(*free), problem.branches[0].place) from problem
     if found.fixed:
         raise Leak(frozenset(found.fixed), _asked_at(found.graph))
     return found.graph

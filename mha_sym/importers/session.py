@@ -11,8 +11,9 @@ import linecache
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -29,6 +30,9 @@ HINTS: dict[str, int] = {
     "d_pairs": 4, "d_rest": 6,
 }  # fmt: skip
 
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+#: so many of the user's lines, one called from the other, are kept
+_LINES = 5
 #: parts of paths that are not the user's code
 _NOT_THEIRS = ("/numpy/", "/einops/", "/mha_sym/importers/", "/functools.py", "<__array_function__", "<frozen")
 
@@ -104,14 +108,17 @@ def _follows(relation: Any) -> bool | None:
 
 
 def _user_place(frame: FrameType | None) -> Place:
-    """The innermost line that is neither ours nor a library's."""
-    while frame is not None:
+    """The innermost line that is neither ours nor a library's, and those from which it was called."""
+    found: list[Place] = []
+    while frame is not None and len(found) < _LINES:
         name = frame.f_code.co_filename
         if not any(part in name.replace("\\", "/") for part in _NOT_THEIRS):
+            if found and name.startswith(_PACKAGE):
+                break
             line = frame.f_lineno
-            return Place(name, line, linecache.getline(name, line).strip())
+            found.append(Place(name, line, linecache.getline(name, line).strip()))
         frame = frame.f_back
-    return Place()
+    return replace(found[0], callers=tuple(found[1:])) if found else Place()
 
 
 def exact(value: Any) -> sympy.Expr | None:

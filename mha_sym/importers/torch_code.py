@@ -27,7 +27,7 @@ from mha_sym.importers import torch_axes, torch_entries, torch_made, torch_sums 
 from mha_sym.importers.graph import Array, Graph, ImportProblem, Role
 from mha_sym.importers.torch_ops import OPERATIONS, lowered
 from mha_sym.importers.torch_paths import Other, Paths
-from mha_sym.importers.torch_trace import Branch, Size, Sizes, Trace, blamed, output_names, trace
+from mha_sym.importers.torch_trace import Asked, Branch, Size, Sizes, Trace, blamed, output_names, trace
 
 TABLES = (torch_axes, torch_entries, torch_made, torch_sums)
 __all__ = ["OPERATIONS", "TABLES", "Case", "Code", "Imported", "Spec", "Tracer", "array_of", "from_code"]
@@ -99,7 +99,8 @@ def from_code(code: Code, specs: Mapping[str, Spec], hints: Sizes, name: str = "
         name: what messages call it.
 
     Raises:
-        ImportProblem: for code that cannot be read as a graph, with its place.
+        Asked: for code that cannot be read as a graph as long as sizes that it takes for numbers are none.
+        ImportProblem: for other code that cannot be read as a graph, with its place.
         TargetProblem: if the code itself raises.
 
     Example:
@@ -114,7 +115,10 @@ def from_code(code: Code, specs: Mapping[str, Spec], hints: Sizes, name: str = "
     found = tracer.run(hints)
     paths = Paths(tracer.run, found, hints)
     kept = paths.kept()
-    graph = tracer.graph(replace(found, branches=kept), hints)
+    try:
+        graph = tracer.graph(replace(found, branches=kept), hints)
+    except ImportProblem as problem:
+        raise Asked.at(kept, problem.what) or problem from problem
     cases = tuple(tracer.case(other) for other in paths.others) if kept else ()
     rest = time.perf_counter() - started - tracer.seconds
     return Imported(graph, tracer.numbers, dict(_fixed(kept)), cases, tracer.seconds, rest)

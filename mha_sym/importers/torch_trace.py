@@ -1,7 +1,8 @@
 """Tracing a torch callable with sizes that stay symbols: the one small adapter to torch's private names.
 
 Defines `trace`, and what it gives: a `Trace` of ATen calls, their places in the user's source, and the `Branch`es that
-the code took on a size.  Nothing here knows what an ATen operation means.  Importing this file imports torch.
+the code took on a size; `Asked`, where a number was wanted of a size and there is no trace.  Nothing here knows what an
+ATen operation means.  Importing this file imports torch.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer, make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from mha_sym.importers.graph import Place
+from mha_sym.importers.graph import ImportProblem, Place
 from mha_sym.importers.sizes import quotient
 
 #: parts of the names of files whose lines are not the user's
 _LIBRARIES = ("/torch/", "/einops/", "/opt_einsum/", "/contextlib.py", "/mock.py", "<")
+#: so many of the user's lines, one called from the other, are kept
+_LINES = 5
 _HERE = __file__
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 Size: TypeAlias = sympy.Expr | int
@@ -49,6 +52,22 @@ class Branch:
     relation: Any
     place: Place
     fixes: bool = False
+
+
+class Asked(ImportProblem):
+    """Code that took sizes for numbers, and cannot be followed with the others as symbols; ``branches`` say where."""
+
+    branches: tuple[Branch, ...] = ()
+
+    @classmethod
+    def at(cls, branches: Sequence[Branch], what: str) -> Asked | None:
+        """The complaint about the branches that fix a size, if there are any."""
+        fixing = tuple(one for one in branches if one.fixes)
+        if not fixing:
+            return None
+        made = cls(what, where=str(fixing[0].place))
+        made.branches = fixing
+        return made
 
 
 @dataclass(frozen=True)
@@ -96,6 +115,7 @@ def trace(
         hints: a number for every symbol.  It decides which branches the code takes; each is recorded.
 
     Raises:
+        Asked: if that comes of a size that it took for a number.
         Exception: whatever the callable raises, and torch's own complaints about what cannot be traced.
     """
     env = _Env()
@@ -118,10 +138,15 @@ def trace(
         names[:] = output_names(result)
         return result
 
-    with _quiet():
-        made = make_fx(
-            run, tracing_mode="symbolic", pre_dispatch=True, _allow_non_fake_inputs=True, record_stack_traces=True
-        )(list(sizes.values()), fakes)
+    follow = make_fx(
+        run, tracing_mode="symbolic", pre_dispatch=True, _allow_non_fake_inputs=True, record_stack_traces=True
+    )
+    try:
+        with _quiet():
+            made = follow(list(sizes.values()), fakes)
+    except Exception as trouble:  # with those sizes as numbers it may be followed
+        asked = Asked.at((*env.asked, *env.assumed()), f"the code wants numbers for sizes: {trouble}")
+        raise asked or trouble from trouble
     kept = {name: value for name, value in vars(made).items() if isinstance(value, torch.Tensor)}
     kept |= dict(made.named_buffers())
     return Trace(made.graph, kept, tuple(tensors), tuple(hints), (*env.asked, *env.assumed()), env.ours, tuple(names))
@@ -256,12 +281,13 @@ def _place(frame: FrameType | None) -> Place:
 
 
 def place_of(node: torch.fx.Node) -> Place:
-    """The user's line from which an operation came: the innermost one that is not a library's."""
-    head, _, what = (node.meta.get("stack_trace") or "").strip().partition("\n")
-    if not head.startswith('File "'):
-        return Place()
-    file, _, rest = head.removeprefix('File "').partition('", line ')
-    return Place(file, int(rest.partition(",")[0]), what.strip())
+    """The user's line from which an operation came: the innermost one that is not a library's, and its callers."""
+    found: list[Place] = []
+    for text in (node.meta.get("stack_trace") or "").split('File "')[:0:-1]:
+        head, _, what = text.strip().partition("\n")
+        file, _, rest = head.partition('", line ')
+        found.append(Place(file, int(rest.partition(",")[0]), what.strip().partition("\n")[0]))
+    return replace(found[0], callers=tuple(found[1:])) if found else Place()
 
 
 def blamed(trouble: BaseException) -> Place:
@@ -271,16 +297,16 @@ def blamed(trouble: BaseException) -> Place:
 
 
 def _users_frame(_: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
-    """The innermost frame that is the user's, in place of torch's choice: frames of methods called ``forward``."""
-    return traceback.StackSummary.from_list(_innermost(frames))
+    """The innermost frames that are the user's, in place of torch's choice: frames of methods called ``forward``."""
+    return traceback.StackSummary.from_list(_innermost(frames, _LINES))
 
 
-def _innermost(frames: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """The innermost frame of the traced code that is the user's, or else that of a module of torch's; or none."""
+def _innermost(frames: Sequence[traceback.FrameSummary], most: int = 1) -> list[traceback.FrameSummary]:
+    """The innermost frames of the traced code that are the user's, or else of a module of torch's; or none."""
     start = max((n for n, one in enumerate(frames) if one.filename == _HERE and one.name == "run"), default=-1)
     inside = frames[start + 1 :]
     users = [frame for frame in inside if _is_users(frame.filename)]
-    return (users or [frame for frame in inside if _is_module(frame.filename)])[-1:]
+    return users[-most:] or [frame for frame in inside if _is_module(frame.filename)][-1:]
 
 
 def _attention(*args: Any, **more: Any) -> Any:
