@@ -32,6 +32,7 @@ from mha_sym.proof.terms import (
     flat_args,
     rebuild,
 )
+from mha_sym.proof.theorem import Counterexample
 from mha_sym.render.changes import changed
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
 from mha_sym.render.false_equations import FalseEquation
@@ -168,9 +169,15 @@ class _Writing:
             variables=tuple(self.letters.get(name, name) for name in claim.variables),
             proofs=tuple(map(self.proof, claim.proofs)), moves=tuple(map(self.move, claim.moves)),
             conditions=conditions, defined=tuple(map(self.definition, claim.defined)),
+            counterexample=claim.counterexample and self.counterexample(claim.counterexample),
             rechecked=tuple(map(self.named, claim.rechecked)),
             checked=replace(claim.checked, sizes=tuple(map(self.named, claim.checked.sizes))),
         )  # fmt: skip
+
+    def counterexample(self, found: Counterexample) -> Counterexample:
+        """Where a claim fails."""
+        index = {self.letters.get(name, name): number for name, number in found.index.items()}
+        return replace(found, sizes=self.named(found.sizes), index=index)
 
     def proof(self, proof: Proof) -> Proof:
         """The lines; what each changed is found anew, since factors have moved."""

@@ -226,8 +226,13 @@ def _claim(number: int, outcome: Outcome, stated: Sequence[Goal]) -> ClaimPart:
         variables=tuple(v.name for v in goal.variables), proofs=tuple(map(_proof, readings)),
         alike=len(certificates) - len(shown), moves=moves, way=claim.left if moves else None,
         conditions=tuple(Condition(tidy(c.term), c.assumed) for r in readings for c in r.conditions),
-        counterexample=outcome.counterexample, rechecked=outcome.rechecked,
+        counterexample=_by_letters(outcome.counterexample), rechecked=outcome.rechecked,
     )  # fmt: skip
+
+
+def _by_letters(found: Counterexample | None) -> Counterexample | None:
+    """The counterexample with its position by the letters of a page instead of the names of axes."""
+    return found and replace(found, index=_place(found))
 
 
 def _checked(
@@ -311,12 +316,17 @@ def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning) -> Con
     drawn = {name: values for name, values in found.inputs.items() if name in used}
     given = {name: values for name, values in drawn.items() if np.any(np.asarray(values))}
     many = sum(np.asarray(values).size for values in given.values())
-    place = {FAMILIES.get(_letter(name), (_letter(name),))[0]: n for name, n in found.index.items()}
     return ControlPart(
-        claim.name, claim.words, outcome.verdict, found.sizes, place, left, right, given if many <= NUMBERS else {},
-        found.permutations, len(given) < len(drawn) and many <= NUMBERS, many if many > NUMBERS else 0, drawn,
+        claim.name, claim.words, outcome.verdict, found.sizes, _place(found), left, right,
+        given if many <= NUMBERS else {}, found.permutations, len(given) < len(drawn) and many <= NUMBERS,
+        many if many > NUMBERS else 0, drawn,
         wrong_way(claim, claims), says,
     )  # fmt: skip
+
+
+def _place(found: Counterexample) -> dict[str, int]:
+    """Where a statement fails, by the letters of positions."""
+    return {FAMILIES.get(_letter(name), (_letter(name),))[0]: n for name, n in found.index.items()}
 
 
 def _letter(axis_name: str) -> str:

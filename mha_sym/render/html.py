@@ -13,7 +13,6 @@ from mha_sym.proof.cards import CARDS
 from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
-from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.html_math import Writer
 from mha_sym.render.html_style import style
 from mha_sym.render.matrices import stage
@@ -172,15 +171,16 @@ class _Page:
     def _control(self, control: ControlPart) -> str:
         words, witness = self.writer.prose(control.words), self.writer.prose(sentences.witness(control))
         alarm = "" if control.verdict is Verdict.REFUTED else ' class="alarm"'
-        told = f"<p><code>{escaped(control.name)}</code>: {words}</p>{''.join(self._says(control.says))}"
+        told = f"<p><code>{escaped(control.name)}</code>: {words}</p>{''.join(self._says(control))}"
         return f"<li>{told}<p{alarm}>{witness}</p>{self._picture(control)}</li>"
 
-    def _says(self, says: FalseEquation | None) -> Iterator[str]:
+    def _says(self, control: ControlPart) -> Iterator[str]:
         """The false equation, and what it speaks of."""
+        says = control.says
         if says is None:
             return
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in says.variables]
-        yield f'<p class="range">{sentences.not_all(letters)}:</p>'
+        yield f'<p class="range">{sentences.not_all(control, letters)}:</p>'
         yield self.writer.equation(says.left, says.right)
         if says.where:
             equations = (self.writer.equation(one.entry, one.body) for one in says.where)

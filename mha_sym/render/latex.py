@@ -109,6 +109,8 @@ class _Writer:
         yield rf"\derivation{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
         alarm = "" if found.good else r"\color{alarm}\bfseries "
         yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(_lemmas(sentences.verdict(found)))}\par}}"
+        for one in sentences.known(found):
+            yield rf"{{\small\color{{alarm}} {latex_prose(_lemmas(one))}\par}}"
         yield rf"\begin{{theorem}}{latex_prose(found.words)}\end{{theorem}}"
         yield from [rf"{{\small Source: {latex_words(sentences.ended(found.source))}\par}}"] if found.source else []
         yield from _section("Assumptions", _items(self._assumptions()))
@@ -157,7 +159,7 @@ class _Writer:
         witness = latex_prose(sentences.witness(control))
         yield _command("control", _name(control.name), latex_prose(control.words), witness)
         if control.says is not None:
-            letters = sentences.not_all(list(map(self.notation.letter, control.says.variables)), "$")
+            letters = sentences.not_all(control, list(map(self.notation.letter, control.says.variables)), "$")
             equation = self._broken(self.notation.equation(control.says.left, control.says.right))
             yield _command(_wide("defined", equation), equation, letters)
             for n, one in enumerate(control.says.where):
@@ -239,7 +241,7 @@ class _Writer:
 
 def _lemmas(text: str) -> str:
     """A sentence about claims, which are lemmas here."""
-    return re.sub(r"\bclaim", "lemma", text)
+    return re.sub(r"\bclaim", "lemma", text).replace("Claim ", "Lemma ")
 
 
 def _cut(level: int) -> str:

@@ -49,6 +49,7 @@ class _Writer:
         yield r"\begingroup\emergencystretch=4em\raggedright"
         yield rf"\paragraph{{{latex_prose(found.title)}.}}\label{{thm:{_label(found.name)}}}"
         yield latex_prose(found.words) + " " + _verdict(found)
+        yield from (rf"\textbf{{{latex_prose(one)}}}" for one in sentences.known(found))
         yield from [f"({latex_words(sentences.ended(found.source).rstrip('.'))}.)"] if found.source else []
         yield ""
         yield latex_prose(sentences.sizes(found))
@@ -70,8 +71,12 @@ class _Writer:
             for row in sign_rows(only(words, "given"), note)
         ]
         others = [f"${row.sign}$ ({_pieces(row.meaning)})" for row in sign_rows(only(words, "bijections"), note)]
+        named = [
+            f"${row.sign}$ of shape ${row.range}$ ({_pieces(row.meaning)})"
+            for row in sign_rows(only(words, "named"), note)
+        ]
         yield from (f"{title}: {', '.join(rows)}." for title, rows in (
-            ("Positions", positions), ("Given", [*given, *others])) if rows)  # fmt: skip
+            ("Positions", positions), ("Given", [*given, *others]), ("Defined below", named)) if rows)  # fmt: skip
         yield from (f"{_pieces(one)}." for one in naming(self.found, note))
 
     def _definitions(self, defined: tuple[DefinedRow, ...]) -> Iterator[str]:

@@ -12,8 +12,7 @@ from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
-from mha_sym.render.derivation import ClaimPart, Derivation, Proof
-from mha_sym.render.false_equations import FalseEquation
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.latex_width import latex_width
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
@@ -49,6 +48,7 @@ class _Writer:
         yield f"# {_prose(found.title)}"
         strong = "" if found.good else "**"
         yield from ("", f"`{found.name}`. {strong}{_prose(sentences.verdict(found))}{strong}")
+        yield from (line for one in sentences.known(found) for line in ("", f"**{_prose(one)}**"))
         yield from ("", f"**Theorem.** {_prose(found.words)}")
         yield from ("", f"Source: {markdown_words(sentences.ended(found.source))}") if found.source else ()
         yield from ("", "## Assumptions", "", *self._assumptions())
@@ -92,15 +92,16 @@ class _Writer:
     def _controls(self) -> Iterator[str]:
         for control in self.found.controls:
             yield f"- `{control.name}`: {_prose(control.words)}"
-            yield from self._says(control.says)
+            yield from self._says(control)
             yield f"  {_prose(sentences.witness(control))}"
 
-    def _says(self, says: FalseEquation | None) -> Iterator[str]:
+    def _says(self, control: ControlPart) -> Iterator[str]:
         """The false equation, and what it speaks of."""
+        says = control.says
         if says is None:
             return
         where = [f"{self._plain(one.entry)} = {self._plain(one.body)}" for one in says.where]
-        letters = sentences.not_all(list(map(self.notation.letter, says.variables)), "$")
+        letters = sentences.not_all(control, list(map(self.notation.letter, says.variables)), "$")
         false = _inline(f"{self._plain(says.left)} = {self._plain(says.right)}")
         alike = _pieces(likened(says, self.notation))
         yield f"  {letters}: {', where '.join([false, *(', '.join(map(_inline, where)) for _ in where[:1])])}."

@@ -79,14 +79,15 @@ def positions(letters: Sequence[str], quote: str = "") -> str:
     return f"for all {', '.join(f'{quote}{letter}{quote}' for letter in letters)}" if letters else ""
 
 
-def not_all(letters: Sequence[str], quote: str = "") -> str:
-    """Said of a false statement, before or beside it.
+def not_all(control: ControlPart, letters: Sequence[str], quote: str = "") -> str:
+    """Said of a false statement, before or beside it; of one that is not refuted it is not said that it is false."""
+    said = "Not" if control.verdict is Verdict.REFUTED else "Not refuted, although said not to hold"
+    return f"{said} {positions(letters, quote) or 'so'}"
 
-    Example:
-        >>> not_all(["b", "t"]), not_all([])
-        ('Not for all b, t', 'Not so')
-    """
-    return f"Not {positions(letters, quote) or 'so'}"
+
+def known(found: Derivation) -> Iterator[str]:
+    """What is known of the claims of a theorem that is not proved, claim by claim."""
+    yield from (f"Claim {one.number}: {undecided(one)}" for one in found.claims if not one.good)
 
 
 def undecided(claim: ClaimPart) -> str:
@@ -107,6 +108,11 @@ def controls(found: Derivation) -> str:
     """What the controls are."""
     count = len(found.controls)
     rounded = any("≈" in one.left + one.right for one in found.controls)
+    if found.refuted < count:
+        return (
+            f"{count} statement{'s' * (count != 1)} close to the claims, said to be false. NOT REFUTED: "
+            f"{', '.join(one.name for one in found.controls if one.verdict is not Verdict.REFUTED)}."
+        )
     return (
         f"{count} statement{'s' * (count != 1)} close to the claims, and false: at these sizes and numbers their sides "
         f"differ.{' Values after ≈ are rounded; that they differ is certain.' * rounded}{_marked(found.controls)}"

@@ -10,10 +10,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from mha_sym.proof.terms import Term
+from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.breaks import plain, rows
-from mha_sym.render.derivation import ClaimPart, Derivation, Proof
-from mha_sym.render.false_equations import FalseEquation
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import unicode_prose
 from mha_sym.render.scripts import Unicode
@@ -47,6 +47,7 @@ class _Writer:
         found = self.found
         yield from (found.title, "═" * len(found.title))
         yield from _wrap(f"{found.name}. {_prose(sentences.verdict(found))}")
+        yield from (line for one in sentences.known(found) for line in _item(_prose(one)))
         yield from ("", *_paragraph(found.words))
         if found.source:
             yield from ("", *_wrap(f"Source: {sentences.ended(found.source)}", "  ", "  "))
@@ -179,16 +180,18 @@ class _Writer:
 
     # ------------------------------------------------------------ controls
 
-    def _says(self, says: FalseEquation | None, detail: bool) -> Iterator[str]:
+    def _says(self, control: ControlPart, detail: bool) -> Iterator[str]:
         """The false equation, and what it speaks of."""
+        says = control.says
         if says is None:
             return
         letters = sentences.positions(list(map(self.notation.letter, says.variables)))
         shown = [self.notation.equation(says.left, says.right)]
         told = says.where if detail or len(says.where) <= TOLD else ()
         shown += [self.notation.equation(one.entry, one.body) for one in told]
+        begin = "    False: " if control.verdict is Verdict.REFUTED else "    Not refuted: "
         for n, text in enumerate(shown):
-            start = "      where " if n else "    False: "
+            start = "      where " if n else begin
             first, *more = rows(text, WIDTH - len(start))
             if not (n or more) and len(start + first + letters) + 4 <= WIDTH:
                 first += f"    {letters}"
@@ -202,7 +205,7 @@ class _Writer:
         for control in self.found.controls:
             yield ""
             yield from _item(f"{control.name}: {_prose(control.words)}")
-            yield from self._says(control.says, detail)
+            yield from self._says(control, detail)
             yield from _wrap(_prose(sentences.witness(control)), "    ", "      ")
 
 
