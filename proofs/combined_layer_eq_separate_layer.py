@@ -34,6 +34,7 @@ STAGES = {
     "c": "The joined heads are the concatenation of the heads.",
     "y": "The layers have the same output.",
 }
+BIASED = {stage: f"With biases: {words[:1].lower()}{words[1:]}" for stage, words in STAGES.items()}
 
 
 def without(bias: str, word: str, stage: str = "y") -> Control:
@@ -61,7 +62,7 @@ THEOREM = Theorem(
     assumptions=(some_key_kept(keep, d),),
     claims=(
         *stage_claims(together, apart, STAGES),
-        *stage_claims(biased_together, biased_apart, STAGES, suffix="_biased"),
+        *stage_claims(biased_together, biased_apart, BIASED, suffix="_biased"),
     ),
     controls=(
         without("b_q", "query"),

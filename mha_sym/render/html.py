@@ -16,7 +16,7 @@ from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof,
 from mha_sym.render.html_math import Writer
 from mha_sym.render.html_style import style
 from mha_sym.render.matrices import stage
-from mha_sym.render.signs import SignRow, Words, likened, naming, sign_rows
+from mha_sym.render.signs import SignRow, Words, likened, naming, only, sign_rows
 from mha_sym.render.svg import trace_svg
 from mha_sym.render.svg_parts import escaped
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -131,6 +131,21 @@ class _Page:
 
     def _signs(self, words: Vocabulary) -> Iterator[str]:
         note = self.writer.notation
+        yield from self._table(only(words, "letters", "bijections", "given"))
+        if words.named:
+            yield f"<details><summary>{len(words.named)} signs that are defined on the way</summary>"
+            yield from (*self._table(only(words, "named")), "</details>")
+        names = [f"{self._pieces(one)}." for one in naming(self.found, note)]
+        yield from _list(names) if names else []
+        if words.defined:
+            several = f"{len(words.defined)} definitions"
+            yield f"<details{_open(len(words.defined) <= OPEN)}><summary>{several}</summary>"
+            yield from ('<ul class="rows">', *map(self._definition, words.defined), "</ul></details>")
+        if words.named:
+            yield f"<p>{sentences.DEFINED_BELOW}</p>"
+
+    def _table(self, words: Vocabulary) -> Iterator[str]:
+        note = self.writer.notation
         rows = [(self.writer.sign(r.sign), self._range(r), self._meaning(r)) for r in sign_rows(words, note)]
         if rows:
             head = "".join(f'<th scope="col">{name}</th>' for name in ("Sign", "Range or shape", "Meaning"))
@@ -138,14 +153,6 @@ class _Page:
             yield "<tbody>"
             yield from (f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
             yield "</tbody></table>"
-        names = [f"{self._pieces(one)}." for one in naming(self.found, note)]
-        yield from _list(names) if names else []
-        if words.defined:
-            several = f"{len(words.defined)} definitions"
-            yield f"<details{_open(len(words.defined) <= OPEN)}><summary>{several}</summary>"
-            yield from ('<ul class="rows">', *map(self._definition, words.defined), "</ul></details>")
-        if any(claim.defined for claim in self.found.claims):
-            yield f"<p>{sentences.DEFINED_BELOW}</p>"
 
     def _range(self, row: SignRow) -> str:
         return self.writer.sign(row.range) if row.range else "one number"

@@ -140,7 +140,7 @@ class _Writer:
             yield _command("sign", row.sign, row.range or r"\text{one number}", _pieces(row.meaning) + values)
         names = [f"{_pieces(one)}." for one in naming(self.found, self.notation)]
         yield from _items(names) if names else []
-        if any(claim.defined for claim in self.found.claims):
+        if words.named:
             yield rf"\par {sentences.DEFINED_BELOW}"
 
     def _definition(self, defined: DefinedRow) -> str:

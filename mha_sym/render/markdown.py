@@ -79,7 +79,7 @@ class _Writer:
         yield from _table(["sign", "range or shape", "meaning"], table)
         names = [f"- {_pieces(one)}." for one in naming(self.found, self.notation)]
         yield from ["", *names] if names else []
-        if any(claim.defined for claim in self.found.claims):
+        if words.named:
             yield from ("", sentences.DEFINED_BELOW)
 
     def _definitions(self, defined: Sequence[DefinedRow]) -> Iterator[str]:

@@ -66,7 +66,7 @@ def positive_because(condition: Condition) -> str:
 
 
 #: said where definitions stand with the claims
-DEFINED_BELOW = "Other tensors are defined where they occur first: in a line with a reason for it, or before the lines."
+DEFINED_BELOW = "What is not given is defined where it occurs first: in a line with a reason for it, or before the lines."
 
 
 def positions(letters: Sequence[str], quote: str = "") -> str:

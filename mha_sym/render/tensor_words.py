@@ -29,6 +29,8 @@ _HEAD = {
     "Q": "queries of head", "K": "keys of head", "V": "values of head", "S": "scores of head",
     "A": "attention weights of head", "Z": "output of head", "H": "what is given to the output by head",
 }  # fmt: skip
+#: what is cut out of matrices and biases, by the reason for it
+_CUT = {"column blocks": "columns", "row blocks": "rows", "blocks of the bias": "part"}
 
 
 def given_words(name: str, node: Input) -> str:
@@ -56,8 +58,10 @@ def defined_words(root: str, label: str, made: str) -> str:
 
     Example:
         >>> defined_words("Q", "r", "definition of the product"), defined_words("W_Q", "r", "column blocks")
-        ('queries of head r', 'column blocks')
+        ('queries of head r', 'columns of W_Q for head r')
     """
+    if label and made in _CUT:
+        return f"{_CUT[made]} of {root} for head {label}"
     if label:
         return f"{_HEAD[root]} {label}" if root in _HEAD else made
     return _LAYER.get(root, made)

@@ -17,7 +17,7 @@ from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import unicode_prose
 from mha_sym.render.scripts import Unicode
-from mha_sym.render.signs import likened, naming, said, sign_rows
+from mha_sym.render.signs import likened, naming, only, said, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 WIDTH = 98
@@ -52,7 +52,8 @@ class _Writer:
         if found.source:
             yield from ("", *_wrap(f"Source: {sentences.ended(found.source)}", "  ", "  "))
         yield from ("", *_heading("Assumptions"), *self._assumptions())
-        yield from ("", *_heading("Notation"), *self._signs(found.vocabulary))
+        told = found.vocabulary if detail else only(found.vocabulary, "letters", "bijections", "given")
+        yield from ("", *_heading("Notation"), *self._signs(told))
         if found.vocabulary.defined:
             yield from ("", *_heading("Definitions"), *self._definitions(found.vocabulary.defined))
         if not detail:
@@ -81,7 +82,7 @@ class _Writer:
         yield from [""] if names else []
         for name in names:
             yield from _item(f"{name}.")
-        if any(claim.defined for claim in self.found.claims):
+        if words.named:
             yield from ("", *_wrap(sentences.DEFINED_BELOW, "  ", "  "))
 
     def _definitions(self, defined: Sequence[DefinedRow]) -> Iterator[str]:
