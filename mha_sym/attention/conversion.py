@@ -102,9 +102,19 @@ def conversion(
         one, other = (ungrouped(layout) if layout.grouped else layout for layout in (one, other))
     one, other = with_one_input(one, other), with_one_input(other, one)
     _refuse_lost_biases(one, other, biases + zeros)
-    grouped = one if one.grouped else other
     values = {"d_v": "d_k"} if "v" in {**one.same, **other.same} else {}
-    return Conversion(one, other, grouped.dims(**values), biases, zeros)
+    return Conversion(one, other, _with_heads(one, other).dims(**values), biases, zeros)
+
+
+def _with_heads(one: Layout, other: Layout) -> Layout:
+    """The layout by which heads are counted."""
+    counting = [layout for layout in (one, other) if layout.grouped or layout.shards is not None]
+    if len({layout.heads for layout in counting}) > 1:
+        raise Problem(
+            "heads are counted in groups by one layout and in shards by the other", where=f"{one.name} to {other.name}",
+            hint="go by way of linear",
+        )
+    return counting[0] if counting else other
 
 
 def _refuse_lost_biases(source: Layout, target: Layout, biases: str) -> None:

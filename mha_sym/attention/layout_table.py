@@ -82,6 +82,9 @@ _PACKED_LINEAR = _packed(f"{_QKV} m", _QKV, _OUT_IN)
 _BY_HEAD_LINEAR = _packed(f"{_BY_HEAD} m", _BY_HEAD, _OUT_IN)
 _GROUPED_PACKED_LINEAR = _packed(f"{_QKV_GROUPED} m", _QKV_GROUPED, _OUT_IN)
 _BY_GROUP_LINEAR = _packed(f"{_BY_GROUP} m", _BY_GROUP, _OUT_IN)
+_SHARDED_QVK = _patterns(
+    *(f"(four three l k) m -> three m (four l k) [{n}]" for n in (0, 2, 1)), _OUT_IN, *_PLAIN_BIASES
+)  # fmt: skip
 _TORCH = _counted("(three h k) m", "(three h k)", _OUT_IN)
 _TORCH_SEPARATE = {
     **_TORCH, "w_q": "(h k) m -> m (h k)", "w_k": "(h k) n -> n (h k)", "w_v": "(h v) p -> p (h v)",
@@ -194,6 +197,10 @@ TABLE: dict[str, Entry] = {
     "gpt_neox": (
         "GPT-NeoX, BLOOM, Persimmon: Q, K and V of a head together",
         _rows(_counted("(h three k) m", "(h three k)", _OUT_IN), _one_name("query_key_value", "dense")), _ALIKE,
+    ),
+    "codegen": (
+        "CodeGen: in each of four shards its queries, values and keys",
+        _rows(_SHARDED_QVK, "qkv_proj.weight qkv_proj.weight qkv_proj.weight out_proj.weight - - - -"), _ALIKE,
     ),
     "falcon_7b": (
         "Falcon with one key and value head", _rows(_GROUPED_PACKED_LINEAR, _one_name("query_key_value", "dense")), {},

@@ -18,7 +18,7 @@ import sympy
 from mha_sym.arrays import check_arrays, solve_sizes
 from mha_sym.attention.dims import Dims, Weights
 from mha_sym.attention.layout_table import TABLE
-from mha_sym.attention.rows import GROUPS, INPUT_WIDTHS, Row
+from mha_sym.attention.rows import GROUPS, INPUT_WIDTHS, SHARDS, Row
 from mha_sym.axes import axis, size_symbol
 from mha_sym.errors import DataProblem, Problem, show_axes
 from mha_sym.expr import Expr, Input, Rename, find_axis
@@ -100,6 +100,47 @@ class Layout:
         return bool(self._letters & GROUPS.keys())
 
     @property
+    def shards(self) -> int | None:
+        """How many shards the weights lie in, if they lie shard by shard; a whole number of heads is in each.
+
+        Example:
+            >>> LAYOUTS["codegen"].shards, LAYOUTS["linear"].shards
+            (4, None)
+        """
+        return next((n for target in self.rows if (n := self.row(target).shards) is not None), None)
+
+    @property
+    def heads(self) -> sympy.Expr:
+        """The number of heads, by the sizes that the layout has: h, ``G R``, or a number of shards times L.
+
+        Example:
+            >>> LAYOUTS["linear"].heads, LAYOUTS["grouped"].heads, LAYOUTS["codegen"].heads
+            (h, G*R, 4*L)
+        """
+        if self.grouped:
+            return size_symbol("G") * size_symbol("R")
+        return size_symbol("h") if self.shards is None else self.shards * size_symbol(SHARDS["l"])
+
+    def with_parts(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes with the number of heads in a shard, where weights lie shard by shard.
+
+        Raises:
+            DataProblem: if the heads do not divide into the shards.
+
+        Example:
+            >>> LAYOUTS["codegen"].with_parts({"h": 8})
+            {'h': 8, 'L': 2}
+        """
+        if self.shards is None:
+            return dict(sizes)
+        if sizes["h"] % self.shards:
+            raise DataProblem(
+                f"{sizes['h']} heads do not divide into {self.shards} shards", where=f"layout {self.name}",
+                expected=f"h = {self.shards} L",
+            )  # fmt: skip
+        return {**sizes, SHARDS["l"]: sizes["h"] // self.shards}
+
+    @property
     def _letters(self) -> frozenset[str]:
         return frozenset().union(*(self.row(target).letters for target in self.rows))
 
@@ -114,8 +155,7 @@ class Layout:
             >>> LAYOUTS["torch_packed"].dims().hv, LAYOUTS["grouped"].dims().h
             ((h v): d_k*h, h: G*R)
         """
-        heads = size_symbol("G") * size_symbol("R") if self.grouped else "h"
-        given = {"B": "B", "T": "T", "S": "S", "d_model": "d_model", "h": heads, "d_k": "d_k", "d_v": "d_v", **sizes}
+        given = {name: name for name in _LETTERS} | {"h": self.heads} | sizes
         one = {name: axis(letter, given[name]) for name, letter in _LETTERS.items()}
         if self.same.get("v") == "k":
             one["d_v"] = axis("v", one["d_k"].size)
@@ -188,6 +228,10 @@ class Layout:
         parameters = self.parameters(self.dims(), self.biases(arrays))
         _same_names(self, parameters, arrays)
         check_arrays(parameters, arrays)
+        if self.shards is not None:
+            rest = self.with_parts(known) if "h" in known else known
+            found = solve_sizes(parameters, arrays, {name: n for name, n in rest.items() if name != "h"})
+            return {**found, "h": self.shards * found[SHARDS["l"]]}
         if not self.grouped:
             return solve_sizes(parameters, arrays, known)
         return _grouped_sizes(parameters, arrays, known)

@@ -2,8 +2,8 @@
 
 Defines `Row`, its one-line form, and its symbolic reading (`Row.axes`, `Row.take`).  The letters are those of
 `mha_sym.attention.dims.Dims` (m model feature, h head, k and v head features); g and r for grouped heads, where query
-head ``(g r)`` reads the key and value head g; n and p for the widths of key and value inputs of their own; and those
-of `COUNTS`.  A whole layout is in `mha_sym.attention.layouts`.
+head ``(g r)`` reads the key and value head g; l for the heads of a shard; n and p for the widths of key and value
+inputs of their own; and those of `COUNTS`.  A whole layout is in `mha_sym.attention.layouts`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from mha_sym.expr import Block, Expr, Rename, Select, Split, find_axis
 from mha_sym.pattern import rearrange, repeat
 
 #: letters that count parts of a packed parameter and have a fixed size
-COUNTS: dict[str, int] = {"two": 2, "three": 3}
+COUNTS: dict[str, int] = {"two": 2, "three": 3, "four": 4}
 
 #: letters of the widths of the key and value inputs where they differ from that of the query input
 INPUT_WIDTHS: dict[str, str] = {"n": "d_key", "p": "d_value"}
 
 #: letters of grouped heads: key and value heads, and query heads for each of them; h = G R
 GROUPS: dict[str, str] = {"g": "G", "r": "R"}
+
+#: the letter of the heads in one shard, where weights lie shard by shard; h is so many times the number of shards
+SHARDS: dict[str, str] = {"l": "L"}
 
 _ROW = re.compile(
     r"\s*(?P<stored>[\w./]+)\s*:\s*(?P<left>[^>\[]+?)\s*(\[(?P<part>\d+)\])?"
@@ -96,6 +99,17 @@ class Row:
         """
         return _GROUP.findall(self.left)
 
+    @property
+    def shards(self) -> int | None:
+        """How many shards there are, in each of which some heads lie; None if all lie together.
+
+        Example:
+            >>> Row.read("w: (four three l k) m -> three m (four l k) [0]").shards
+            4
+        """
+        before = re.search(r"(\w+) l\b", self.right)
+        return COUNTS[before[1]] if before else None
+
     def axes(self, d: Dims) -> tuple[Axis, ...]:
         """The axes of the stored parameter."""
         return tuple(_axis(group, d) for group in self.groups)
@@ -109,7 +123,8 @@ class Row:
         value, left = self.opened(parameter, d)
         if not self.letters & GROUPS.keys():
             value = rearrange(value, f"{left} -> {self.right}") if left != self.right else value
-            return value if self.pick is None else Select(value, value.axes[0], self.pick)
+            value = value if self.pick is None else Select(value, value.axes[0], self.pick)
+            return value if self.shards is None else _shards_joined(value, d)
         right = re.findall(r"\w+", self.right)
         have = re.findall(r"\w+", left)
         value = rearrange(value, f"{left} -> {' '.join(name for name in right if name in have)}")
@@ -128,6 +143,12 @@ def _heads_joined(value: Expr, right: str, d: Dims) -> Expr:
         value = Rename(value, find_axis(value, "(" + " ".join(order) + ")", "layout"), d.h)
     have = " ".join(a.name for a in value.axes)
     return rearrange(value, f"{have} -> {re.sub(r'(g r|r g)', 'h', right)}")
+
+
+def _shards_joined(value: Expr, d: Dims) -> Expr:
+    """The heads of all shards, one after the other, are the heads."""
+    whole = next(one for one in value.axes if "l" in {factor.name for factor in one.factors})
+    return Rename(value, whole, product(d.h, d.k))
 
 
 # ---------------------------------------------------------------- unlike blocks
@@ -193,7 +214,7 @@ def _end_to_end(parts: list[str], d: Dims) -> Axis:
 def _letter(name: str, d: Dims) -> Axis:
     if name in COUNTS:
         return axis(name, COUNTS[name])
-    named = {**INPUT_WIDTHS, **GROUPS}
+    named = {**INPUT_WIDTHS, **GROUPS, **SHARDS}
     if name in named:
         return axis(name, named[name])
     known = {one.name: one for one in (d.m, d.h, d.k, d.v)}

@@ -177,6 +177,7 @@ def _for_target(sizes: Mapping[str, int], made: Conversion, copies: int) -> dict
         raise DataProblem(
             f"layout {made.target.name} has values as wide as keys", got=f"d_v={found['d_v']}, d_k={found['d_k']}"
         )
+    found = made.target.with_parts(found)
     found.setdefault("G", found["h"] // copies)
     found.setdefault("R", found["h"] // found["G"])
     return found

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from transformers import CodeGenConfig
+from transformers.models.codegen.modeling_codegen import CodeGenAttention
 
 from mha_sym.arrays import size_value
 from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, Row, find_layout
+from mha_sym.attention.rotary import Rotary
+from mha_sym.audit.check import check
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.target import as_implementation
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.evaluate import evaluate
 from mha_sym.expr import inputs
 from mha_sym.plan import plan_of
+from mha_sym.proof.theorem import Verdict
 
 SIZES = {"d_model": 11, "h": 3, "d_k": 4, "d_v": 5, "d_key": 7, "d_value": 13}
 GROUPED = {"d_model": 11, "G": 2, "R": 3, "h": 6, "d_k": 4, "d_v": 5}
+SHARDED = {**SIZES, "h": 12, "L": 3}
 
 
 def stored(layout: Layout, sizes: dict[str, int]) -> dict[str, np.ndarray]:
@@ -41,7 +52,7 @@ def head(w: dict[str, np.ndarray], r: int, name: str, width: int) -> np.ndarray:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_stored_number_lies_at_exactly_one_canonical_place(name: str) -> None:
     layout = LAYOUTS[name]
-    sizes = dict(GROUPED if layout.grouped else SIZES)
+    sizes = dict(GROUPED if layout.grouped else SHARDED if layout.shards else SIZES)
     sizes["d_v"] = sizes["d_k"] if layout.same else sizes["d_v"]
     arrays = stored(layout, sizes)
     found = np.concatenate([value.ravel() for value in canonical(layout, arrays, sizes).values()])
@@ -116,6 +127,66 @@ def test_a_number_of_key_heads_that_shapes_leave_open_is_asked_for() -> None:
         LAYOUTS["grouped_packed"].sizes(packed, {"h": 4})
     assert raised.value.got == "1, 4 all fit"
     assert LAYOUTS["grouped_packed"].sizes(packed, {"h": 4, "G": 4})["d_k"] == 6
+
+
+def test_shards_against_slices() -> None:
+    """In each of four shards lie the queries of three heads, then their values, then their keys."""
+    layout, k = LAYOUTS["codegen"], 4
+    sizes = {**SHARDED, "d_v": k}
+    arrays = stored(layout, sizes)
+    w = canonical(layout, arrays, sizes)
+    rows = arrays["qkv_proj.weight"]
+    for r in range(12):
+        start = (r // 3) * 3 * 3 * k + (r % 3) * k  # of its shard, of its place in there
+        for place, letter in enumerate("qvk"):
+            first = start + place * 3 * k
+            np.testing.assert_array_equal(head(w, r, f"w_{letter}", k), rows[first : first + k].T)
+    np.testing.assert_array_equal(w["w_o"], arrays["out_proj.weight"].T)
+
+
+def test_heads_that_do_not_divide_into_shards_are_refused() -> None:
+    arrays = {"qkv_proj.weight": np.ones((72, 5)), "out_proj.weight": np.ones((5, 24))}
+    layout = LAYOUTS["codegen"]
+    assert layout.sizes(arrays, {"h": 12}) == {"h": 12, "L": 3, "d_k": 2, "d_model": 5}
+    assert layout.sizes(arrays, {"d_k": 3}) == {"h": 8, "L": 2, "d_k": 3, "d_model": 5}
+    with pytest.raises(DataProblem, match="6 heads do not divide into 4 shards"):
+        layout.sizes(arrays, {"h": 6})
+
+
+def in_four_shards(order: str) -> Callable[..., np.ndarray]:
+    """Attention that reads its packed rows shard by shard."""
+
+    def attention(x, w_qkv, w_o, heads):
+        shards = (x @ w_qkv.T).reshape(*x.shape[:2], 4, -1)
+        part = dict(zip(order, np.split(shards, 3, -1), strict=True))
+        q, k, v = (part[letter].reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for letter in "qkv")
+        e = np.exp(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]))
+        z = e / e.sum(-1, keepdims=True) @ v
+        return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o.T
+
+    return attention
+
+
+def test_code_that_stores_its_weights_in_shards_is_checked_and_proved() -> None:
+    names = {"qkv_proj.weight": "w_qkv", "out_proj.weight": "w_o"}
+    takes = ("x", "w_qkv", "w_o", "heads")
+    right, wrong = (
+        Implementation(call=in_four_shards(order), takes=takes, layout="codegen", names=names)
+        for order in ("qvk", "qkv")
+    )
+    assert check(right).ok and not check(wrong).ok
+    found = prove_code(right)
+    assert found.verdict is Verdict.PROVED and {"B", "T", "L", "d_k"} <= set(found.symbolic), found.problem
+    assert prove_code(wrong).verdict is Verdict.REFUTED
+
+
+def test_codegen_of_transformers_stores_its_weights_like_that() -> None:
+    config = CodeGenConfig(n_embd=48, n_head=8, rotary_dim=4, n_layer=1, attn_pdrop=0.0, resid_pdrop=0.0)
+    config._attn_implementation = "eager"
+    found = as_implementation(CodeGenAttention(config, 0).eval())
+    assert found.how_stored.name == "codegen" and str(found.rotary) == str(Rotary("interleaved", 4))
+    assert "position_embeddings holds the sines first" in found.notes
+    assert check(found).ok
 
 
 def test_torch_packed_against_slices() -> None:

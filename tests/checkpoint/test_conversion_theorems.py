@@ -60,7 +60,7 @@ def test_a_theorem_is_confirmed_at_explicit_sizes_too() -> None:
 def test_a_layout_spelled_in_blocks_reads_the_same_entries(name: str) -> None:
     """What is proved of blocks holds for the patterns of the table: both readings on arrays of distinct numbers."""
     layout = LAYOUTS[name]
-    sizes = SIZES | ({"d_v": 4} if layout.same else {})
+    sizes = SIZES | ({"d_v": 4} if layout.same else {}) | ({"h": 12, "L": 3} if layout.shards else {})
     d, shared = layout.dims(), biases(layout)
     numbers = iter(range(1, 99))
     shapes = {n: [size_value(a, sizes) for a in one.axes] for n, one in layout.parameters(d, shared).items()}
@@ -106,6 +106,14 @@ def test_groups_in_another_order_are_refuted() -> None:
     assert refuted(_with_made(right, unordered)) == {"kept_W_Q", "back_w_q"}
 
 
+def test_shards_in_another_order_are_refuted() -> None:
+    """Keys read where the queries of a shard lie."""
+    right = conversion(LAYOUTS["codegen"], LAYOUTS["opt"], "")
+    names = ["q_proj.weight", "k_proj.weight"]
+    swapped = {**right.made, names[0]: right.made[names[1]], names[1]: right.made[names[0]]}
+    assert refuted(_with_made(right, swapped)) == {"kept_W_Q", "kept_W_K", "back_qkv_proj_weight"}
+
+
 def _with_made(right: Conversion, made: dict[str, Expr]) -> Conversion:
     found = replace(right)
     found.__dict__["made"] = made  # in the place of the cached value
@@ -123,6 +131,12 @@ def test_biases_that_a_layout_cannot_store() -> None:
     made = conversion(LAYOUTS["opt"], LAYOUTS["packed"], "qvo", "k")
     assert "b_qkv" in made.made
     proved(made)
+
+
+def test_groups_and_shards_are_two_ways_to_count_heads() -> None:
+    with pytest.raises(Problem, match="heads are counted in groups by one layout and in shards by the other"):
+        conversion(LAYOUTS["llama"], LAYOUTS["codegen"], "", own_heads=False)
+    proved(conversion(LAYOUTS["llama"], LAYOUTS["codegen"], ""))
 
 
 def test_heads_without_groups() -> None:

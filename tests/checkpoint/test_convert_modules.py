@@ -10,9 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers.models.bert.modeling_bert import BertAttention, BertConfig
+from transformers.models.codegen.modeling_codegen import CodeGenAttention, CodeGenConfig
 from transformers.models.falcon.modeling_falcon import FalconAttention, FalconConfig
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention, GPT2Config
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention, GPTNeoXConfig
+from transformers.models.gptj.modeling_gptj import GPTJAttention, GPTJConfig
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaRotaryEmbedding
 from transformers.models.opt.modeling_opt import OPTAttention, OPTConfig
 from transformers.models.phi3.modeling_phi3 import Phi3Attention, Phi3Config
@@ -34,7 +36,7 @@ def through(place: Path, one: torch.nn.Module, other: torch.nn.Module, given: st
     """Put the weights of one module into another by way of two files."""
     state = {f"layer.{name}": value.contiguous() for name, value in one.state_dict().items()}
     save_file(state, place / "in.safetensors")
-    convert(place / "in.safetensors", place / "out.safetensors", given, wanted, heads=HEADS, **options)
+    convert(place / "in.safetensors", place / "out.safetensors", given, wanted, **{"heads": HEADS, **options})
     found = load_file(place / "out.safetensors")
     keep = other.state_dict() if wanted == "bert" else {}  # with LayerNorm and so on beside
     other.load_state_dict(keep | {name.removeprefix("layer."): value for name, value in found.items()}, strict=True)
@@ -96,6 +98,21 @@ def test_gpt_neox_in_llama(tmp_path: Path) -> None:
     x, places, mask = inputs(), turned(), later()[None, None]
     one_y = one(x, attention_mask=mask, position_embeddings=places)[0]
     assert_close(one_y, other(x, attention_mask=mask, position_embeddings=places)[0])
+
+
+def test_codegen_in_gptj_and_back(tmp_path: Path) -> None:
+    """In each of four shards lie the queries, values and keys of two heads."""
+    settings = {"n_embd": WIDTH, "n_head": 8, "rotary_dim": 2}
+    one = filled(CodeGenAttention(eager(CodeGenConfig(**settings)), layer_idx=0))
+    other = filled(GPTJAttention(eager(GPTJConfig(**settings)), layer_idx=0), 2)
+    again = filled(CodeGenAttention(eager(CodeGenConfig(**settings)), layer_idx=0), 3)
+    through(tmp_path, one, other, "codegen", "opt", heads=8)
+    through(tmp_path, other, again, "opt", "codegen", heads=8, force=True)
+    angles = torch.arange(STEPS, dtype=torch.float64)[None, :, None]
+    call = {"attention_mask": later()[None, None], "position_embeddings": (angles.sin(), angles.cos())}
+    y = one(inputs(), **call)[0]
+    assert_close(y, other(inputs(), **call)[0])
+    assert torch.equal(y, again(inputs(), **call)[0])
 
 
 def grouped(kind: Callable[..., torch.nn.Module], config: Any, seed: int = 0, **more: Any) -> torch.nn.Module:
