@@ -41,15 +41,17 @@ class Handing:
         tables: the parameter for the pair of tables, or the two for one each.
         absent: parameters without a default, which are handed None.
         mask: a parameter that is added to the scores and may not be None; it is handed zeros.
+        sin_first: whether a pair of tables has that of the sines first.
     """
 
     tables: tuple[str, ...]
     absent: tuple[str, ...] = ()
     mask: str = ""
+    sin_first: bool = False
 
     def named(self, x: Any, cos: Any, sin: Any) -> dict[str, Any]:
         """The named arguments."""
-        both = (cos, sin)
+        both = (sin, cos) if self.sin_first else (cos, sin)
         given = {self.tables[0]: both} if len(self.tables) == 1 else dict(zip(self.tables, both, strict=True))
         if self.mask:
             given[self.mask] = x.new_zeros((1, 1, 1, 1))
@@ -97,11 +99,14 @@ def from_rotary_module(module: Any, handing: Handing, find: Find) -> Implementat
 
 
 def _ways(module: Any, handing: Handing) -> Iterator[Handing]:
-    """The ways of calling it: with nothing for what it wants besides, then with zeros for its mask."""
-    yield handing
+    """The ways of calling it: with nothing for what it wants besides, then with zeros for its mask; sines first."""
+    ways = [handing]
     mask = next((n for n in MASKS_CALLED if n in inspect.signature(module.forward).parameters), None)
     if mask is not None:
-        yield replace(handing, absent=tuple(n for n in handing.absent if n != mask), mask=mask)
+        ways.append(replace(handing, absent=tuple(n for n in handing.absent if n != mask), mask=mask))
+    yield from ways
+    if len(handing.tables) == 1:
+        yield from (replace(one, sin_first=True) for one in ways)
 
 
 def _found(module: Any, handing: Handing, width: int, find: Find) -> tuple[Implementation, bool]:
@@ -160,6 +165,7 @@ def _with_tables(plain: Implementation, handing: Handing, rotary: Rotary, module
     if handing.mask:
         notes.append(f"{handing.mask} was handed over as zeros, as it is added without a question")
     notes += [f"{name} was handed over as None" for name in handing.absent]
+    notes += [f"{handing.tables[0]} holds the sines first"] if handing.sin_first else []
     return replace(
         plain, call=call, takes=_TAKES, axes={"cos": "b t k", "sin": "b t k"}, rotary=rotary, notes=tuple(notes),
         trained=None, said={**plain.said, "rotary": "found by running it"},
@@ -174,7 +180,7 @@ def widths(module: Any) -> Iterator[int]:
     config = getattr(module, "config", None)
     said = attribute(module, _TURNED)
     if said is not None:
-        yield said
+        yield from (said, *([said // 2] if said % 2 == 0 else []))
     every = getattr(config, "rope_parameters", None) or {}
     for share in (every.get("partial_rotary_factor"), getattr(config, "partial_rotary_factor", None)):
         if isinstance(share, int | float):
