@@ -108,10 +108,15 @@ def with_own_tables(impl: Implementation) -> Implementation:
             expected="arguments cos and sin, or cosines and sines of positions that it computes or keeps",
         )  # fmt: skip
     tied, own = found
-    described = [replace(tied, rotary=one, own=own, notes=(*impl.notes, _NOTE)) for one in conventions_of(tied, own)]
+    described = turning(tied, own)
     if impl.positions is not None:
         described = [one for one in described if str(one.positions) == str(impl.positions)] or described
     return replace(first_fitting(described), tied=impl.tied)
+
+
+def turning(impl: Implementation, own: Own) -> list[Implementation]:
+    """Code that makes some tables, under every convention that they may go with."""
+    return [replace(impl, rotary=one, own=own, notes=(*impl.notes, _NOTE)) for one in conventions_of(impl, own)]
 
 
 def first_fitting(described: Sequence[Implementation]) -> Implementation:

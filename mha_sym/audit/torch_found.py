@@ -7,7 +7,6 @@ module's output within the bound, on two draws.  This runs the module.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,18 +17,19 @@ from mha_sym.audit.dump_file import Stored
 from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import Implementation, left_alone
 from mha_sym.audit.naming import HEADS, KV_HEADS, attribute, namings, supposed
+from mha_sym.audit.own_tables import Own, first_fitting, turning
 from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.readings import Reading, Seen, reproducing
+from mha_sym.audit.rotary_found import found as fitting
 from mha_sym.audit.torch_modules import copied, first_output, from_torch, parameters_of, undescribed
 from mha_sym.audit.torch_rotary import from_rotary_module, handing_of
+from mha_sym.audit.torch_turning import tables_of
 from mha_sym.audit.undeclared import as_found, as_named, described
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import Problem, TargetProblem
 
 #: batch, length
 _RUN_AT = ((2, 5), (3, 7))
-#: buffers with the frequencies of rotary positions, or with their tables
-_POSITIONS = re.compile(r"inv_freq|freqs|rope|rotary|(^|[._])(cos|sin)", re.IGNORECASE)
 _FOUND = "found by names, shapes and a probe in numbers"
 
 
@@ -68,7 +68,27 @@ def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> I
         readings = probe.readings(names)
         if readings:
             return as_found(probe.implementation(names, readings))
-    return probe.supposed(refusal)
+    own = tables_of(probe.module, probe.weights, probe.width, dtype)
+    return probe.supposed(refusal) if own is None else _turned(module, probe, own, refusal)
+
+
+def _turned(module: Any, probe: _Probe, own: Own, refusal: Problem) -> Implementation:
+    """A module that makes tables of rotary positions by itself: what it is without them, and what they turn.
+
+    Some compute their tables in single precision, whatever the weights are.
+    """
+    probe.without(own)
+    for names in namings(probe.shapes):
+        readings = probe.readings(names)
+        if readings:
+            made = as_found(probe.implementation(names, readings))
+            break
+    else:
+        made = probe.supposed(refusal)
+    described = turning(replace(made, call=probe.call), own)
+    if probe.dtype == "float64" and fitting(described) is None:
+        return found(module, probe.name, refusal, "float32")
+    return first_fitting(described)
 
 
 # ---------------------------------------------------------------- the probe
@@ -86,7 +106,20 @@ class _Probe:
         self.shapes = {one: value.shape for one, value in self.weights.items()}
         self.heads, self.kv_heads = heads, kv_heads
         self.name, self.dtype = name or type(module).__qualname__, dtype
+        self.width = 0
         self.code = self._code()
+        self.seen = self._outputs()
+
+    def without(self, own: Own) -> None:
+        """From here on, run it with cosines of 1 and sines of 0 in place of the tables that it makes."""
+        torch = import_torch()
+
+        def plain(weights: Mapping[str, Any], x: Any) -> Any:
+            arrays = {**{name: np.asarray(one) for name, one in weights.items()}, "x": np.asarray(x)}
+            made = own.turning_nothing(arrays, {"B": x.shape[0], "T": x.shape[1]})
+            return torch.from_numpy(made["y"])
+
+        self.code = plain
         self.seen = self._outputs()
 
     def _code(self) -> Callable[..., Any]:
@@ -104,13 +137,16 @@ class _Probe:
 
     def _outputs(self) -> list[tuple[dict[str, Any], Any, Any]]:
         """Weights, input and output of two runs, at the width at which the module runs."""
-        widths = dict.fromkeys(n for shape in self.shapes.values() for n in shape)
+        widths = dict.fromkeys([self.width] if self.width else [n for shape in self.shapes.values() for n in shape])
         refused: Problem | None = None
         for width in widths:
             try:
-                return [self._run(width, seed, *sizes) for seed, sizes in enumerate(_RUN_AT)]
+                made = [self._run(width, seed, *sizes) for seed, sizes in enumerate(_RUN_AT)]
             except TargetProblem as problem:
                 refused = refused or problem
+            else:
+                self.width = width
+                return made
         raise refused or TargetProblem(f"{self.name} has no parameters")
 
     def _run(self, width: int, seed: int, batch: int, length: int) -> tuple[dict[str, Any], Any, Any]:
@@ -138,16 +174,8 @@ class _Probe:
         """What the names say, where no reading gives what the module gives: it may be wrong, and then it is shown.
 
         Raises:
-            Problem: the refusal, or that the module turns by positions of its own, of which nothing can be said.
+            Problem: the refusal.
         """
-        turning = [name for name, _ in self.module.named_buffers() if _POSITIONS.search(name)]
-        if turning:
-            raise TargetProblem(
-                f"{self.name} seems to make tables of rotary positions by itself, which are not read yet",
-                got=f"a buffer {turning[0]}",
-                expected="tables that are handed over, cos (t, d_k) and sin (t, d_k)",
-                hint="let forward take cos and sin, or position_embeddings=(cos, sin), as transformers does",
-            )
         weights = [name for name, shape in self.shapes.items() if len(shape) > 1]
         said = supposed(namings(self.shapes), weights, "linear", "packed_linear")
         if said is None:

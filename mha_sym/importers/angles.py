@@ -179,6 +179,7 @@ class _Opener:
         b, kind, rows = self.builder, self.kind(number), self.rows(number)
         assert kind is not None and rows is not None
         node = self.graph.nodes[number]
+        b.condition(sympy.Le(self.length, len(rows)))
         whole = self.append(node, [self.new[a] for a in node.args])
         key, half = content(part(self.graph, number)), rows.shape[1] // 2
         if rows.shape[1] % 2:

@@ -61,10 +61,11 @@ class AxisMoves(Lifter):
         """Each piece reshaped, where the axes before that of the pieces stay: what lies end to end still does."""
         before = [total(a.size for a in d) for d in arg.pieces[0].dims[: arg.dim]]
         place, left = 0, list(shape)
-        while before:
-            if not left or not same(left[0], before[0]):
+        while before and left:
+            new = left[0] == 1 and before[0] != 1  # an axis of size 1 put in between
+            if not new and not same(left[0], before[0]):
                 break
-            left, before, place = left[1:], before[1:], place + 1
+            left, before, place = left[1:], before if new else before[1:], place + 1
         if before:
             return None
         inner = total(total(a.size for a in d) for d in arg.pieces[0].dims[arg.dim + 1 :])
