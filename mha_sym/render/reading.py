@@ -16,9 +16,12 @@ from mha_sym.proof.meaning import LETTERS
 from mha_sym.proof.order import canonical_key
 from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import (
+    ONE,
     Bind,
     Entry,
     Mul,
+    Num,
+    Size,
     Term,
     Var,
     at_path,
@@ -32,10 +35,14 @@ from mha_sym.proof.terms import (
 )
 
 #: which steps come first where there is a choice: open names and use what is known, then calculate
-PRECEDENCE = {"unfold": 0, "table": 0, "lemma": 1}
+PRECEDENCE = {"arithmetic": 0, "unfold": 1, "table": 1, "lemma": 2, "pull": 3, "exchange": 3, "spread": 3}
 
 #: letters for positions in axes alike, by the first of them
 FAMILIES = {letters[0]: letters for letters in LETTERS.values()}
+
+
+#: why two lines are equal in which factors stand inside other sums
+REGROUPED = "factors moved into sums or out of them"
 
 
 @dataclass(frozen=True)
@@ -134,9 +141,9 @@ class _Side:
 
 
 def _backwards(lines: Sequence[Line], meets: Term) -> Iterator[Line]:
-    """The lines of the right side from its end to its beginning, after a line that says what ``meets`` says."""
-    if seen(meets) != seen(lines[-1].term):
-        yield Line(lines[-1].term, "arithmetic", "", CARDS["arithmetic"].reason)
+    """The lines of the right side from its end, where it says what ``meets`` says, to its beginning."""
+    rule, reason = ("exchange", REGROUPED) if seen(meets) == seen(lines[-1].term) else ("arithmetic", "arithmetic")
+    yield Line(lines[-1].term, rule, "", reason)
     for before, line in zip(reversed(lines[:-1]), reversed(lines[1:]), strict=True):
         yield replace(line, term=before.term)
 
@@ -170,6 +177,8 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
         detour = any(key != keys[n] for key in keys[n:end])
         run = lines[n : n + 1] if detour else lines[n : end + 1]
         kept += [line for m, line in enumerate(run) if not m or line.rule == "factor"]
+        if regrouped(kept[-1].term, lines[end].term):
+            kept.append(Line(lines[end].term, "exchange", "", REGROUPED))
         n = end + 1
     kept[-1] = replace(kept[-1], term=lines[-1].term) if len(kept) > 1 else kept[-1]
     if len(kept) == 1:
@@ -181,6 +190,20 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
 def seen(term: Term) -> str:
     """A text equal for terms that differ in the order of factors and sums, or in where a factor stands, only."""
     return canonical_key(_pulled(term), {})
+
+
+def regrouped(one: Term, other: Term) -> bool:
+    """Whether factors that are no sizes stand inside other sums."""
+    return canonical_key(_without_sizes(one), {}) != canonical_key(_without_sizes(other), {})
+
+
+def _without_sizes(term: Term) -> Term:
+    """The term without sizes and numbers as factors."""
+    term = rebuild(term, tuple(map(_without_sizes, children(term))))
+    if not isinstance(term, Mul):
+        return term
+    others = tuple(one for one in flat_args(term) if not isinstance(one, Size | Num))
+    return Mul(others) if len(others) > 1 else others[0] if others else ONE
 
 
 def _pulled(term: Term) -> Term:
@@ -239,10 +262,10 @@ def ordered(steps: Sequence[Step], labels: Sequence[tuple[str, str]]) -> tuple[S
 
 
 def _rank(label: tuple[str, str], current: tuple[str, str] | None) -> int:
-    """More of the same first, then what no reader sees, then by `PRECEDENCE`."""
+    """More of the same first, then arithmetic, then by `PRECEDENCE`; factors are moved when names are open."""
     if label == current:
-        return -2
-    return -1 if CARDS[label[0]].silent else PRECEDENCE.get(label[0], 2)
+        return -1
+    return PRECEDENCE.get(label[0], 4)
 
 
 def _meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,7 +14,10 @@ from mha_sym.proof.meaning import domain
 from mha_sym.proof.rules import Context, Definition
 from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, Var, equal, key
 from mha_sym.proof.theorem import Report
-from mha_sym.render.reading import Line, direct, ordered, read, seen, tidy
+from mha_sym.render.breaks import plain
+from mha_sym.render.derivation import derivation
+from mha_sym.render.reading import REGROUPED, Line, direct, ordered, read, seen, tidy
+from mha_sym.render.scripts import Unicode
 
 S, T, M = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m"))
 a, b, c = (Entry(n, ()) for n in "abc")
@@ -135,3 +139,23 @@ def test_reordered_steps_give_the_same_term(report: Report) -> None:
             for moved, step in zip(ordered(certificate.left, labels), certificate.left, strict=True):
                 again, before = (apply_step(*pair, outcome.context) for pair in ((again, moved), (before, step)))
             assert again == before
+
+
+def test_factors_that_move_out_of_a_sum_are_a_line_of_their_own(proved: Callable[[str], Report]) -> None:
+    """Sums changed places in the same line in which a definition was opened."""
+    claim = derivation(proved("head_circuits_determine_layer")).claims[1]
+    reasons = [step.reason for step in claim.proofs[0].steps]
+    assert reasons[4:] == ["sum taken term by term", REGROUPED, "blocks of the bias", "column blocks"]
+    averages = derivation(proved("zeroed_scores_leave_the_average")).claims[0].proofs[0].steps
+    assert [step.reason for step in averages][-2:] == ["value of the bracket", REGROUPED]
+
+
+def test_a_definition_that_is_used_at_a_joined_position_has_no_quotients(proved: Callable[[str], Report]) -> None:
+    """``Q'[b,r,t,j]`` is opened as it is defined, and that is one step."""
+    found = derivation(proved("head_permutation_leaves_layer_unchanged"))
+    note = Unicode(found.vocabulary.names, found.vocabulary.letters_for)
+    told = {plain(note.term(row.entry)): plain(note.term(row.body)) for row in found.vocabulary.defined}
+    lines = [plain(note.term(step.term)) for step in found.claims[0].proofs[0].steps]
+    assert lines[3] == "Q_flat'[b, t, r d_k + j]"
+    assert told[lines[3]] == lines[2]
+    assert not [body for entry, body in told.items() if "⌊" in body and "Σ_c" not in body]
