@@ -108,3 +108,17 @@ def test_every_form_can_be_written(format: str, proved: Callable[[str], Report])
         assert FORMATS[format](rewritten(found, convention))
 
 
+
+
+@pytest.mark.parametrize("name", ["combined_layer_eq_separate_layer", "head_ablation_locations"])
+def test_tensors_that_a_line_defines_are_transposed_too(proved: Callable[[str], Report], name: str) -> None:
+    """With many definitions they stand with the claims, in the lines that open them."""
+    found = derivation(proved(name))
+    assert not found.vocabulary.defined
+    turned = _Writing(found, Convention(vectors="column")).turned
+    flat = {one for one in found.vocabulary.names if one.startswith(("Q_flat", "C", "Y", "S", "A"))}
+    assert flat <= turned
+    shown = text(proved, name, Convention(vectors="column"))
+    assert "= Q_flat[b, r d_k + j, t]" in shown
+    assert "Q_flat[b, t, " not in shown and "C[b,t,c]" not in shown
+    assert not re.search(r"Y\S*\[b,t,m\]", shown)
