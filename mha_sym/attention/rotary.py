@@ -15,7 +15,7 @@ import sympy
 
 from mha_sym.attention.dims import Dims
 from mha_sym.axes import Axis, axis, blocks, product, size_symbol
-from mha_sym.errors import Problem
+from mha_sym.errors import AxisProblem, Problem
 from mha_sym.expr import Block, Blocks, Expr, Input, Join, Rename, Repeat, Select, Split, find_axis
 
 #: which features are a pair: feature j and j + r/2 of the first r, or 2j and 2j + 1
@@ -154,7 +154,13 @@ def pairs_axis(name: str, rotary: Rotary, count: sympy.Expr) -> Axis:
 
 
 def find_pairs(pairs: Axis) -> Pairs:
-    """Which features are a pair, of an axis made of pairs."""
+    """Which features are a pair, of an axis made of pairs.
+
+    Raises:
+        AxisProblem: if it is not.
+    """
+    if _ONE_OF_TWO not in pairs.factors:
+        raise AxisProblem("the axis is not made of pairs", where="rotary positions", got=repr(pairs))
     return "halves" if pairs.factors[0] == _ONE_OF_TWO else "interleaved"
 
 

@@ -8,12 +8,13 @@ import pytest
 from mha_sym.attention.dims import combined_weights, dims, self_inputs
 from mha_sym.attention.forms import Options, combined
 from mha_sym.attention.rotary import Angles, Rotary, tables, turned_dims
+from mha_sym.audit.catalogue.heads import cut_into
 from mha_sym.audit.check import check
 from mha_sym.audit.evidence import Forms
 from mha_sym.audit.faults import faults, faults_of_positions, find_fault
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.recipe import build, site
-from tests.audit.public_positions import FAULTY, KINDS, SAME
+from tests.audit.public_positions import FAULTY, KINDS, SAME, first_then_second, turned
 from tests.importers.test_rotary import attend, before_the_split, halves, heads, neighbours
 
 TAKES = ("x", "w_q", "w_k", "w_v", "w_o", "b_q", "b_k", "b_v", "b_o", "heads", "cos", "sin")
@@ -148,3 +149,23 @@ def test_faults_of_positions_are_looked_for_where_there_are_positions_only():
     assert {"key_bias_dropped", "features_permuted_inside_heads"} <= set(Forms(plain).same) - set(Forms(at).same)
     for one in faults_of_positions():
         assert one.words.endswith(".") and one.symptom and find_fault(one.name) is one
+
+
+def test_two_mistakes_of_which_one_is_of_positions_are_named_together():
+    def attention(x, w_q, w_k, w_v, w_o, n, cos, sin):
+        q = first_then_second((x @ w_q).reshape(x.shape[0], n, x.shape[1], -1), cos, sin)
+        return attend(q, turned(heads(x, w_k, n), cos, sin, "interleaved"), heads(x, w_v, n), w_o)
+
+    takes = ("x", "w_q", "w_k", "w_v", "w_o", "heads", "cos", "sin")
+    impl = Implementation(call=attention, takes=takes, rotary=Rotary("interleaved", tables="pair"))
+    (found,) = check(impl, draws=1).faults
+    assert found.names == {"split_by_view_of_q + positions_leave_queries_in_another_order"}
+
+
+def test_a_mistake_that_leaves_no_pairs_goes_together_with_none_of_positions():
+    """With another number of heads their features are no pairs: such code could not run, and nothing is raised."""
+    d = turned_dims(dims(), Rotary())
+    options = Options(angles=Angles(**tables(d, Rotary())))
+    forms = Forms(site(d, self_inputs(d), combined_weights(d, bias=True), options))
+    apart = [one.name for one in faults_of_positions() if forms.form(cut_into(2), one) is not None]
+    assert set(apart) <= {"positions_left_out", "key_bias_left_out_under_positions", "values_turned_too"}
