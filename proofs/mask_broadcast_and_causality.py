@@ -106,10 +106,10 @@ THEOREM = Theorem(
             "later_keys", before.weights * later, nothing,
             "Under the causal mask the weight of every key later than the query is zero.",
         ),
-        unmoved("query", before.q, after.q, "The query at u does not see the change of the later tokens."),
-        unmoved("weights", before.weights, after.weights, "Nor do the weights of row u."),
-        unmoved("Z", before.z, after.z, "Nor do the head outputs at u."),
-        unmoved("Y", before.y, after.y, "Nor does the output at u."),
+        unmoved("query", before.q, after.q, "Adding any E to the tokens later than t leaves the query at t as it is."),
+        unmoved("weights", before.weights, after.weights, "It leaves the weights of that query as they are."),
+        unmoved("Z", before.z, after.z, "It leaves the head outputs at t as they are."),
+        unmoved("Y", before.y, after.y, "It leaves the output at t as it is."),
     ),
     controls=(
         Control(
@@ -122,7 +122,7 @@ THEOREM = Theorem(
         ),
         moved(
             "transposed_causal_output", layer(anticausal).y, layer(anticausal, changed).y,
-            "The causal mask is transposed: the output at u depends on the later tokens.",
+            "The causal mask is transposed: the output at t depends on the later tokens.",
         ),
         moved(
             "masked_after_softmax_output", masked_afterwards().y, masked_afterwards(changed).y,

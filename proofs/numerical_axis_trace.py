@@ -71,7 +71,7 @@ THEOREM = Theorem(
         Claim("identity", side_by_side, identity, "[P_0 | P_1] is the 4 x 4 identity."),
         Claim("four_features", projected, features, "X [P_0 | P_1] returns the four features of each token."),
         Claim("two_results", two_heads, separately, "Split into two heads of width two, it is X P_0 and X P_1."),
-        Claim("in_numbers", two_heads, expected, "In numbers: features 1 and 2 in one head, 3 and 4 in the other."),
+        Claim("in_numbers", two_heads, expected, "In numbers: features 0 and 1 in head 0, features 2 and 3 in head 1."),
         Claim(
             "exercise", heads, Transpose(reshaped("b", "t", "h", "k"), (e.b, e.h, e.t, e.k)),
             "(2, 5, 12) reshaped to (2, 5, 3, 4) and transposed to (2, 3, 5, 4) is the split into heads.",
@@ -97,7 +97,7 @@ THEOREM = Theorem(
         ),
         Control(
             "heads_exchanged", two_heads, Stack(einsum("t m, m k -> t k", tokens, Select(exchanged, d.h, r)), r),
-            "The first head is said to return X P_1.",
+            "Head 0 is said to return X P_1.",
         ),
         Control(
             "results_reshaped_straight", Reshape(projected, (d.h, d.t, d.k)), expected,
