@@ -21,11 +21,12 @@ from mha_sym.proof.meaning import Meaning, goals, positions
 from mha_sym.proof.terms import Index, Term
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.breaks import plain
-from mha_sym.render.changes import changed
+from mha_sym.render.changes import Keys, changed
 from mha_sym.render.false_equations import FalseEquation, false_equation
 from mha_sym.render.line_check import Checked, check_lines
 from mha_sym.render.moves import Move, moves_of
 from mha_sym.render.notation import Symbol
+from mha_sym.render.occurring import names_of
 from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
 from mha_sym.render.report_json import scope
 from mha_sym.render.scripts import Unicode
@@ -257,16 +258,24 @@ def _told_apart(claim: ClaimPart, notation: Unicode) -> ClaimPart:
     """The claim without lines that look like the line before them; each line knows what it changed."""
     proofs = []
     for proof in claim.proofs:
-        texts = [plain(notation.term(step.term)) for step in proof.steps]
-        kept = [s for n, s in enumerate(proof.steps) if n < 2 or texts[n] != texts[n - 1] or n == len(texts) - 1]
-        proofs.append(replace(proof, steps=tuple(_compared(kept))))
+        steps = proof.steps
+        inner = [after for before, after in pairwise(steps[1:-1]) if not _alike(before.term, after.term, notation)]
+        proofs.append(replace(proof, steps=tuple(_compared([*steps[:2], *inner, *steps[2:][-1:]]))))
     return replace(claim, proofs=tuple(proofs))
+
+
+def _alike(one: Term, other: Term, notation: Unicode) -> bool:
+    """Whether two terms look the same; where other tensors are in one of them they need not be written."""
+    if sorted(names_of(one)) != sorted(names_of(other)):
+        return False
+    return plain(notation.term(one)) == plain(notation.term(other))
 
 
 def _compared(steps: Sequence[Step]) -> Iterator[Step]:
     yield from steps[:1]
+    keys = Keys()
     for before, step in pairwise(steps):
-        yield replace(step, changed=changed(before.term, step.term))
+        yield replace(step, changed=changed(before.term, step.term, keys))
 
 
 def _terms(claims: Iterable[ClaimPart]) -> Iterator[Term]:

@@ -6,17 +6,19 @@ not are marked, and of them those are told that are made in another way than the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from mha_sym.errors import AxisProblem
 from mha_sym.proof.checker import Goal
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.rules import Definition
-from mha_sym.proof.terms import At, Entry, Term, Var, children, key, rebuild, subst
+from mha_sym.proof.terms import At, Entry, Term, children, domain_key, key, rebuild
 from mha_sym.proof.theorem import Claim, Counterexample
 from mha_sym.render.defined import shown_definition
 from mha_sym.render.notation import Symbol
+from mha_sym.render.occurring import names_of
 from mha_sym.render.reading import tidy
 from mha_sym.render.symbols import heads_of
 from mha_sym.render.vocabulary import DefinedRow
@@ -119,32 +121,31 @@ def _new(terms: Iterable[Term], definitions: Mapping[str, Definition], known: Ma
     found: dict[str, None] = {}
     waiting = list(terms)
     while waiting:
-        for name in _names(waiting.pop(0)):
+        for name in names_of(waiting.pop(0)):
             if name in definitions and name not in known and name not in found:
                 found[name] = None
                 waiting.append(definitions[name].body)
     return list(found)
 
 
-def _names(term: Term) -> list[str]:
+def _renamed(term: Term, name: Callable[[str], str]) -> Term:
+    """The term with another name for every tensor; parts with the names that they have stay the same objects."""
     if isinstance(term, Entry):
-        return [term.name]
-    return [name for child in children(term) for name in _names(child)]
-
-
-def _renamed(term: Term, names: Mapping[str, str]) -> Term:
-    if isinstance(term, Entry):
-        return replace(term, name=names.get(term.name, term.name))
-    return rebuild(term, tuple(_renamed(child, names) for child in children(term)))
+        new = name(term.name)
+        return term if new == term.name else Entry(new, term.at)
+    inside = children(term)
+    told = tuple([_renamed(child, name) for child in inside])
+    return term if all(map(is_, told, inside)) else rebuild(term, told)
 
 
 def _written(term: Term, names: Mapping[str, str], taken: Iterable[str]) -> Term:
-    return tidy(_renamed(term, names), frozenset(taken))
+    return tidy(_renamed(term, lambda one: names.get(one, one)), frozenset(taken))
 
 
 def _row(name: str, own: Meaning, names: Mapping[str, str]) -> DefinedRow:
     definition = own.definitions[name]
-    entry, body = shown_definition(names[name], replace(definition, body=_renamed(definition.body, names)))
+    renamed = _renamed(definition.body, lambda one: names.get(one, one))
+    entry, body = shown_definition(names[name], replace(definition, body=renamed))
     return DefinedRow(entry, body, own.named[name].reason)
 
 
@@ -155,21 +156,21 @@ def _untold(new: Sequence[str], own: Meaning, meaning: Meaning) -> dict[str, str
     if len(alike) < len(new):
         return alike
     known = set(meaning.definitions)
-    return {name: model for name, model in alike.items() if not known & set(_names(own.definitions[name].body))}
+    return {name: model for name, model in alike.items() if not known & set(names_of(own.definitions[name].body))}
 
 
 def _model(name: str, own: Meaning, meaning: Meaning) -> str:
     """A tensor of the theorem with the same name, but for primes, that is made in the same way; empty if none is."""
-    wanted = _made(own.definitions[name], own)
-    others = (other for other in meaning.definitions if _root(other) == _root(name))
-    return next((other for other in others if _made(meaning.definitions[other], meaning) == wanted), "")
+    others = [other for other in meaning.definitions if _root(other) == _root(name)]
+    wanted = _made(name, own) if others else ""
+    return next((other for other in others if _made(other, meaning) == wanted), "")
 
 
-def _made(definition: Definition, meaning: Meaning) -> str:
+def _made(name: str, meaning: Meaning) -> str:
     """A text equal for definitions that are alike but for the primes of what they are made of."""
-    roots = {name: _root(name) for name in meaning.definitions}
-    numbered = {v.name: Var(f"{n}", v.domain) for n, v in enumerate(definition.params)}
-    return key(subst(_renamed(definition.body, roots), numbered))
+    definition = meaning.definitions[name]
+    numbered = {v.name: f"{n}{domain_key(v.domain)}" for n, v in enumerate(definition.params)}
+    return key(_renamed(definition.body, lambda one: _root(one) if one in meaning.definitions else one), numbered)
 
 
 def _root(name: str) -> str:

@@ -1,11 +1,11 @@
 """What occurs in some terms and in the definitions that they rest on.
 
-Defines `Occurring` and `variables_in`; what the signs mean is said in `mha_sym.render.vocabulary`.
+Defines `Occurring`, `names_of` and `variables_in`; what the signs mean is said in `mha_sym.render.vocabulary`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from mha_sym.proof.rules import Definition
 from mha_sym.proof.terms import (
@@ -45,6 +45,7 @@ class Occurring:
         self.bijections: dict[str, None] = {}
         self.brackets = False
         self.digits = False
+        self._domains: set[Domain] = set()
 
     def read(self, term: Term) -> None:
         """Take in a term."""
@@ -83,8 +84,9 @@ class Occurring:
         """Take in a position."""
         match index:
             case Var(_, whole):
-                self.variables[index] = None
-                self._domain(whole)
+                if index not in self.variables:
+                    self.variables[index] = None
+                    self._domain(whole)
             case Join(whole, parts):
                 self._domain(whole)
                 for one in parts:
@@ -98,7 +100,23 @@ class Occurring:
                 self.place(inner)
 
     def _domain(self, whole: Domain) -> None:
-        self.read(whole.size)
+        if whole not in self._domains:
+            self._domains.add(whole)
+            self.read(whole.size)
+
+
+def names_of(term: Term) -> Iterator[str]:
+    """The names of the tensors in a term, as often as they occur.
+
+    Example:
+        >>> from mha_sym.proof.terms import Mul
+        >>> list(names_of(Mul((Entry("a", ()), Entry("b", ()), Entry("a", ())))))
+        ['a', 'b', 'a']
+    """
+    if isinstance(term, Entry):
+        yield term.name
+    for child in children(term):
+        yield from names_of(child)
 
 
 def variables_in(term: Term) -> set[Var]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step, check
@@ -286,17 +287,23 @@ def tidy(term: Term, taken: frozenset[str] = frozenset()) -> Term:
         >>> tidy(Bind("max", s, Entry("E", (s,))), frozenset("s")).var.name
         'u'
     """
-    taken = taken | free(term)
+    return _tidied(term, taken | free(term))
+
+
+def _tidied(term: Term, taken: frozenset[str]) -> Term:
+    """The same where all that is free in the term is taken; parts in which nothing is renamed stay the same objects."""
     if not isinstance(term, Bind):
-        return rebuild(term, tuple(tidy(child, taken) for child in children(term)))
+        inside = children(term)
+        told = tuple([_tidied(child, taken) for child in inside])
+        return term if all(map(is_, told, inside)) else rebuild(term, told)
     var, body = term.var, term.body
     if var.name in taken or var.name[-1:].isdigit():
-        used = taken | free(body) - {var.name}
         letters = (*FAMILIES.get(var.domain.name, (var.domain.name,)), var.name)
-        name = next((letter for letter in letters if letter not in used), "") or _numbered(var.domain.name, used)
-        new = Var(name, var.domain)
-        body, var = subst(body, {var.name: new}), new
-    return Bind(term.op, var, tidy(body, taken | {var.name}))
+        name = next((letter for letter in letters if letter not in taken), "") or _numbered(var.domain.name, taken)
+        var = Var(name, var.domain)
+        body = subst(body, {term.var.name: var})
+    body = _tidied(body, taken | {var.name})
+    return term if body is term.body and var is term.var else Bind(term.op, var, body)
 
 
 def _numbered(letter: str, used: frozenset[str]) -> str:

@@ -26,7 +26,7 @@ from mha_sym.proof.terms import (
 )
 from mha_sym.render.defined import coordinates, shown_definition
 from mha_sym.render.notation import Symbol, rank
-from mha_sym.render.occurring import Occurring, variables_in
+from mha_sym.render.occurring import Occurring, names_of, variables_in
 from mha_sym.render.reading import FAMILIES
 from mha_sym.render.symbols import symbols_of
 from mha_sym.render.tensor_words import defined_words, given_words
@@ -184,11 +184,14 @@ def vocabulary(
 
 def names_in(terms: Iterable[Term], definitions: Mapping[str, Definition]) -> tuple[str, ...]:
     """The names that some terms rest on, in the order of first occurrence."""
-    found = Occurring()
-    for term in terms:
-        found.read(term)
-    found.open(definitions)
-    return tuple(found.names)
+    found: dict[str, None] = {}
+    waiting = list(terms)
+    for term in waiting:  # which grows
+        for name in names_of(term):
+            if name not in found and name in definitions:
+                waiting.append(definitions[name].body)
+            found[name] = None
+    return tuple(found)
 
 
 # ---------------------------------------------------------------- axes, letters and sizes
@@ -205,10 +208,10 @@ def _axes(exprs: Iterable[Expr]) -> dict[tuple[str, str], Axis]:
         for part in (*axis.factors, *axis.blocks):
             add(part)
 
-    for expr in exprs:
-        for node in walk(expr):
-            for axis in node.axes:
-                add(axis)
+    nodes = {id(node): node for expr in {id(one): one for one in exprs}.values() for node in walk(expr)}
+    axes = {id(axis): axis for node in nodes.values() for axis in node.axes}
+    for axis in axes.values():
+        add(axis)
     return found
 
 
