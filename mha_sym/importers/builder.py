@@ -49,7 +49,7 @@ from mha_sym.importers.sizes import as_size, nonnegative, quotient, same, total
 
 @dataclass
 class Builder:
-    """Makes a graph value by value.  ``place`` is the place of what is made next.
+    """Makes a graph value by value.  ``place`` is the place of what is made next; ``refused`` is what was refused.
 
     Example:
         >>> from mha_sym.axes import size_symbol
@@ -62,6 +62,7 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
     place: Place = field(default_factory=Place)
+    refused: list[ImportProblem] = field(default_factory=list)
 
     def graph(self, **outputs: Ref) -> Graph:
         """The graph of these outputs."""
@@ -93,7 +94,8 @@ class Builder:
 
     def refuse(self, what: str, **more: str) -> NoReturn:
         """Complain about the code at the present place."""
-        raise ImportProblem(what, where=str(self.place), **more)
+        self.refused.append(ImportProblem(what, where=str(self.place), **more))
+        raise self.refused[-1]
 
     def _add(self, op: Op, args: Sequence[Ref], shape: Sequence[sympy.Expr | int], dtype: Dtype) -> Ref:
         self.nodes.append(Node(op, tuple(args), tuple(map(as_size, shape)), dtype, self.place))

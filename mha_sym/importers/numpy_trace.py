@@ -46,6 +46,8 @@ def trace(run: Callable[[Session], Mapping[str, Any]], session: Session | None =
         outputs = run(session)
     if session.leaks:
         raise session.leaks[0]
+    for problem in session.builder.refused:  # which the code caught, and went another way than it goes with values
+        raise problem
     refs = {}
     for name, value in outputs.items():
         if not isinstance(value, Traced):

@@ -24,7 +24,7 @@ import torch
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer, make_fx
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv
 
 from mha_sym.importers.graph import ImportProblem, Place
 from mha_sym.importers.sizes import quotient
@@ -144,6 +144,8 @@ def trace(
     try:
         with _quiet():
             made = follow(list(sizes.values()), fakes)
+        for problem in env.refused:  # which the code caught, and went another way than it goes with values
+            raise problem
     except Exception as trouble:  # with those sizes as numbers it may be followed
         asked = Asked.at((*env.asked, *env.assumed()), f"the code wants numbers for sizes: {trouble}")
         raise asked or trouble from trouble
@@ -192,6 +194,7 @@ class _Env(ShapeEnv):
         super().__init__(duck_shape=False, specialize_zero_one=False)
         self.ours: dict[sympy.Symbol, sympy.Symbol] = {}
         self.asked: list[Branch] = []
+        self.refused: list[Exception] = []
         self._on = False
 
     def size(self, symbol: sympy.Symbol, hint: int) -> Any:
@@ -203,16 +206,29 @@ class _Env(ShapeEnv):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Keep what is asked from here on."""
-        self._on = True
+        """Keep what is asked from here on, and what is refused: entries, which there are none of."""
+        self._on, numpy = True, torch.Tensor.numpy
+
+        def entries(tensor: torch.Tensor, *args: Any, **more: Any) -> Any:
+            try:
+                return numpy(tensor, *args, **more)
+            except (RuntimeError, TypeError) as problem:
+                self.refused.append(problem)
+                raise
+
         try:
-            yield
+            with mock.patch.object(torch.Tensor, "numpy", entries):
+                yield
         finally:
             self._on = False
 
     def evaluate_expr(self, orig_expr: Any, *args: Any, **more: Any) -> Any:
         """Torch calls this whenever a truth or a number is wanted of an expression of sizes."""
-        answer = super().evaluate_expr(orig_expr, *args, **more)
+        try:
+            answer = super().evaluate_expr(orig_expr, *args, **more)
+        except GuardOnDataDependentSymNode as problem:
+            self.refused.append(problem)
+            raise
         if self._on and getattr(orig_expr, "free_symbols", None):
             self._keep(orig_expr, answer)
         return answer
@@ -286,7 +302,8 @@ def place_of(node: torch.fx.Node) -> Place:
     for text in (node.meta.get("stack_trace") or "").split('File "')[:0:-1]:
         head, _, what = text.strip().partition("\n")
         file, _, rest = head.partition('", line ')
-        found.append(Place(file, int(rest.partition(",")[0]), what.strip().partition("\n")[0]))
+        one = Place(file, int(rest.partition(",")[0]), what.strip().partition("\n")[0])
+        found += [] if one in found[-1:] else [one]
     return replace(found[0], callers=tuple(found[1:])) if found else Place()
 
 

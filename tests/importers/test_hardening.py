@@ -11,6 +11,7 @@ import pytest
 from mha_sym.cli import main
 
 MODULES = '''
+import numpy as np
 import torch
 from torch import nn
 
@@ -40,6 +41,21 @@ class Writes(Right):
         x *= 1.0
         return super().forward(x)
 
+class Swallows(Right):
+    def forward(self, x):
+        try:
+            x = x * 2 if self.large(x) else x
+        except Exception:
+            pass
+        return super().forward(x)
+
+    def large(self, x):
+        return x.sum() > 1e9
+
+class SwallowsEntries(Swallows):
+    def large(self, x):
+        return x.numpy().sum() > 1e9
+
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -52,11 +68,27 @@ class Model(nn.Module):
         return x
 
 branch, counts, writes, model = Branch(), Counts(), Writes(), Model()
+swallows, entries = Swallows(), SwallowsEntries()
+
+def function(x, w_q, w_k, w_v, w_o, heads):
+    split = lambda w: (x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+    scores = split(w_q) @ split(w_k).swapaxes(-1, -2) / np.sqrt(w_q.shape[1] // heads)
+    try:
+        if float(scores.max()) > 1e6:
+            scores = scores * 0
+    except Exception:
+        pass
+    a = np.exp(scores)
+    return (a / a.sum(-1, keepdims=True) @ split(w_v)).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
 '''
 
 #: what is said, and where it stands
 SAID = {
     "branch": ("depends on the entries of a tensor", "return super().forward(x) if x.sum()"),
+    # what the code caught when it asked for entries, and went another way than it goes with entries
+    "swallows": ("depends on the entries of a tensor", "x = x * 2 if self.large(x) else x"),
+    "entries": (".numpy() is not supported", ""),
+    "function": ("a function outside the vocabulary wants the values of an array", "if float(scores.max()) > 1e6"),
     "counts": ("is random from call to call", ""),
     "writes": ("this writes into the input x", "x *= 1.0"),
     "model": ("hint: say which part of it is meant: --at h.0 (or h.1)", ""),
