@@ -8,7 +8,6 @@ import pytest
 from mha_sym.attention.dims import combined_weights, dims, self_inputs
 from mha_sym.attention.forms import Options, combined
 from mha_sym.attention.rotary import Angles, Rotary, tables, turned_dims
-from mha_sym.audit.catalogue.heads import cut_into
 from mha_sym.audit.check import check
 from mha_sym.audit.evidence import Forms
 from mha_sym.audit.faults import faults, faults_of_positions, find_fault
@@ -162,10 +161,12 @@ def test_two_mistakes_of_which_one_is_of_positions_are_named_together():
     assert found.names == {"split_by_view_of_q + positions_leave_queries_in_another_order"}
 
 
-def test_a_mistake_that_leaves_no_pairs_goes_together_with_none_of_positions():
-    """With another number of heads their features are no pairs: such code could not run, and nothing is raised."""
+def test_a_mistake_that_leaves_no_pairs_goes_together_with_none_of_pairs():
+    """Where all features are one head, they are no pairs: such code could not run, and nothing else is raised."""
     d = turned_dims(dims(), Rotary())
     options = Options(angles=Angles(**tables(d, Rotary())))
     forms = Forms(site(d, self_inputs(d), combined_weights(d, bias=True), options))
-    apart = [one.name for one in faults_of_positions() if forms.form(cut_into(2), one) is not None]
-    assert set(apart) <= {"positions_left_out", "key_bias_left_out_under_positions", "values_turned_too"}
+    one_head = find_fault("one_head_for_all")
+    for other in ("positions_in_other_pairs", "positions_before_the_split", "positions_of_queries_and_keys_crossed"):
+        assert forms.form(one_head, find_fault(other)) is None
+    assert forms.form(one_head, find_fault("positions_left_out")) is not None
