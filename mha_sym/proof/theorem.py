@@ -157,7 +157,7 @@ class Report(Shown):
         found = [o.verdict for o in self.claims]
         if Verdict.REFUTED in found:
             return Verdict.REFUTED
-        return Verdict.PROVED if found and set(found) == {Verdict.PROVED} else Verdict.UNDECIDED
+        return Verdict.PROVED if set(found) == {Verdict.PROVED} else Verdict.UNDECIDED
 
     @property
     def refuted(self) -> int:

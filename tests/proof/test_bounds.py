@@ -185,9 +185,16 @@ def test_sizes_are_large_enough_to_tell_axes_apart() -> None:
 
 
 def test_what_is_out_of_reach_is_no_answer() -> None:
-    half = Input("x", (Axis("t", size_symbol("T") / 3),))
-    assert any(confirm(Claim("half", half, half), seed=seed).agrees is None for seed in range(5))
-    assert confirm(Claim("no", Scalar(2) * GIVEN[0], GIVEN[0])).detail.startswith("the sides differ at t=")
+    third = Input("x", (Axis("t", size_symbol("T") / 3),))
+    for size, agrees in ((2, None), (3, True), (4, None), (5, None), (6, True)):
+        assert confirm(Claim("third", third, third), fixed={"T": size}).agrees is agrees
+    later = Input("x", (Axis("t", size_symbol("T") - 5),))
+    for size, agrees in ((4, None), (5, None), (6, True)):
+        assert confirm(Claim("later", later, later), fixed={"T": size}).agrees is agrees
+    found = confirm(Claim("no", Scalar(2) * GIVEN[0], GIVEN[0]))
+    assert found.detail in {f"the sides differ at t={n}" for n in range(3)}
+    assert confirm(Claim("no", Reduce("sum", GIVEN[0], (T,)), Reduce("sum", GIVEN[0] * 2, (T,)))).detail == (
+        "the sides differ at the only place")
     with pytest.raises(Exception, match="one name stands for two inputs"):
         Facts.of((Claim("two", Input("x", ()), Map("neg", (Input("x", (), boolean=True),))),), ())
 
@@ -204,6 +211,14 @@ def test_the_inverse_of_nothing_is_nothing() -> None:
     ):  # fmt: skip
         assert confirm(Claim("nothing", nothing, nothing * 0)).agrees
         assert confirm(Claim("one", nothing, nothing * 0 + 1)).agrees is False
+
+
+def test_the_inverse_of_nothing_beside_something_is_nothing() -> None:
+    u = axis("u", "T")
+    x, earlier = Input("x", (axis("t", "T"), u)), Compare("le", axis("t", "T"), u)
+    for one in (x, Map("exp", (x,)), x + 1):
+        assert confirm(Claim("kept", inv(times(one, earlier)), times(earlier, inv(one)))).agrees
+        assert confirm(Claim("all", inv(times(one, earlier)), inv(one))).agrees is False
 
 
 def test_a_position_that_is_not_there_is_no_answer() -> None:

@@ -5,6 +5,7 @@ Judges are the second engine (`mha_sym.proof.field`) and floating point: what th
 
 from __future__ import annotations
 
+import time
 from random import Random
 
 import pytest
@@ -34,7 +35,7 @@ from mha_sym.library import load, theorem_names
 from mha_sym.proof.checker import Certificate, check
 from mha_sym.proof.field import confirm
 from mha_sym.proof.meaning import Meaning, goals
-from mha_sym.proof.prover import Prover, prove, prove_goal
+from mha_sym.proof.prover import Prover, prove, prove_goal, to_write_out
 from mha_sym.proof.theorem import Assumption, Claim, Theorem, Verdict
 from tests.proof.random_exprs import Names, axes_of, edited, expression, rewritten
 
@@ -54,6 +55,34 @@ def proved(left: Expr, right: Expr, assumptions: tuple[Assumption, ...] = ()) ->
             return False
         check(result, meaning.context())
     return True
+
+
+def test_what_is_written_out_is_what_the_other_side_has_one_by_one() -> None:
+    """Sums over axes of a number of positions, of an entry that elsewhere has a fixed position in the same place."""
+    three, other = axis("h", 3), axis("f", 3)
+
+    def written(left: Expr, right: Expr) -> frozenset[str]:
+        meaning = Meaning()
+        (goal,) = goals(meaning, "claim", left, right)
+        return to_write_out(goal.left, goal.right)
+
+    for one, found in ((three, 1), (H, 0)):
+        given, beside = Input("x", (one, K)), Input("y", (one, K))
+        total = Reduce("sum", given, (one,))
+        assert len(written(total, Select(given, one, 0))) == found
+        assert len(written(Select(given, one, 0), total)) == found
+        assert written(total, total) == written(total, Select(beside, one, 0)) == frozenset()
+    wide = Input("z", (three, other))
+    assert written(Reduce("sum", wide, (three,)), Select(wide, three, 0)) != frozenset()
+    assert written(Reduce("sum", wide, (three, other)), Select(Reduce("sum", wide, (other,)), three, 0)) == (
+        written(Reduce("sum", wide, (three,)), Select(wide, three, 0)))
+
+
+def test_seconds_are_those_of_the_processor_from_the_beginning() -> None:
+    before = time.process_time()
+    report = prove(Theorem("twice", "", "", (Claim("twice", X + X, X * 2),)), recheck=False)
+    spent = time.process_time() - before
+    assert 0 <= report.claims[0].seconds <= report.seconds <= spent
 
 
 def judged(left: Expr, right: Expr, assumptions: tuple[Assumption, ...] = ()) -> bool | None:

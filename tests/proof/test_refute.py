@@ -19,7 +19,7 @@ from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Repeat, Sca
 from mha_sym.library import load, theorem_names
 from mha_sym.proof.balls import Balls, surely_different
 from mha_sym.proof.collector import collector_off
-from mha_sym.proof.refute import FIRST, possible, refute
+from mha_sym.proof.refute import FIRST, _Search, possible, refute
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
 T, S, H = axis("t", "T"), axis("s", "S"), axis("h")
@@ -150,6 +150,38 @@ def test_sides_with_axes_in_another_order() -> None:
     same = Claim("same", E, Transpose(E, (S, T)))
     assert refute(same) is None
     checked(Claim("not", E, Transpose(E * 2, (S, T))))
+
+
+def test_sizes_of_each_draw() -> None:
+    """Pairwise distinct, larger from the third draw on, one token at the sixth; never below what positions ask for."""
+    axes = tuple(axis(name, size) for name, size in (("b", "B"), ("t", "T"), ("s", "S"), ("h", "h"), ("n", "N")))
+    given = Input("x", axes)
+    search = _Search(Claim("same", given, given), (), {})
+    first = {"B": 2, "T": 4, "S": 5, "h": 3, "N": 7}
+    assert search.first_sizes(0) == search.first_sizes(1) == first
+    for draw in (2, 3, 4):
+        assert search.first_sizes(draw) == {n: size + draw for n, size in (first | {"B": 1, "N": 2}).items()}
+    assert search.first_sizes(5) == {"B": 6, "T": 1, "S": 1, "h": 8, "N": 7}
+    late = Select(given, axes[1], 5)
+    fixed = _Search(Claim("late", late, late), (), {"S": 9, "unknown": 3})
+    assert fixed.first_sizes(0) == first | {"T": 6, "S": 9}
+    assert fixed.first_sizes(5) == {"B": 6, "T": 6, "S": 9, "h": 8, "N": 7}
+    names = tuple(axis(letter) for letter in "acefgijklp")
+    many = Input("y", names)
+    sizes = _Search(Claim("many", many, many), (), {}).first_sizes(0)
+    assert sorted(sizes.values()) == [2, 3, 4, 5, 7, 8, 9, 10, 11, 12]
+
+
+def test_masks_are_0_or_1_and_other_inputs_small_integers() -> None:
+    search = _Search(Claim("masked", E, E * KEEP), (), {})
+    for seed in range(6):
+        for low, high in ((-2, 3), (0, 3)):
+            trial = search.draw({"T": 30, "S": 40}, seed, low, high)
+            assert trial is not None
+            assert set(np.unique(trial.arrays["keep"])) == ({0, 1} if seed % 2 == 0 or seed == 1 else {1})
+            assert set(np.unique(trial.arrays["e"])) == set(range(low, high))
+    assert search.turns(3) == [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2)]
+    assert _Search(Claim("none", E, E), (), {}).turns(2) == [(0, 0), (1, 0)]
 
 
 def test_a_permutation_is_not_its_inverse() -> None:
