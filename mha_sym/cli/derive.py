@@ -21,6 +21,7 @@ from mha_sym.errors import Problem
 if TYPE_CHECKING:
     from mha_sym.proof.theorem import Report
     from mha_sym.render.convention import Convention
+    from mha_sym.render.derivation import Derivation
 
 FORMATS = ("unicode", "latex", "latex-fragment", "markdown", "html", "json", "pdf")
 BOOKS = ("html", "latex", "pdf")
@@ -79,14 +80,20 @@ def _one(theorem: str, style: str, convention: Convention, detail: bool, output:
         refuse_existing(output, force=force)
     report = prover.prove(load(theorem), recheck=True)
     known = {"unicode": "unicode" if detail else "stages", "pdf": "latex"}
-    text = written(report, known.get(style, style), lambda found: rewritten(found, convention))
+    shown: list[Derivation] = []
+
+    def rewrite(found: Derivation) -> Derivation:
+        shown.append(rewritten(found, convention))
+        return shown[-1]
+
+    text = written(report, known.get(style, style), rewrite)
     if output is None:
         write(text)
     elif style == "pdf":
         _pdf_file(output, text, force)
     else:
         write_file(output, text if text.endswith("\n") else text + "\n", force=force)
-    return _verdict([report])
+    return _verdict([report], shown)
 
 
 def _pdf_file(output: Path, latex: str, force: bool) -> None:
@@ -103,13 +110,19 @@ def _pdf_file(output: Path, latex: str, force: bool) -> None:
     write_file(output, content, force=force)
 
 
-def _verdict(reports: Iterable[Report]) -> int:
-    """The exit code, and a line for every theorem that does not hold."""
+def _verdict(reports: Iterable[Report], shown: Iterable[Derivation]) -> int:
+    """The exit code, and a line for every theorem that does not hold, or of which numbers deny what is written."""
+    from mha_sym.proof.theorem import Verdict
+    from mha_sym.render import sentences
+
     failed = [one for one in reports if not one.holds]
     for report in failed:
         controls = f"{report.refuted} of {len(report.controls)} controls refuted"
         complain(f"{report.theorem.name}: {report.verdict.value}, {controls}")
-    return Exit.FAILED if failed else Exit.OK
+    denied = [one for one in shown if one.verdict is Verdict.PROVED and not one.good]
+    for found in denied:
+        complain(f"{found.name}: {sentences.verdict(found)}")
+    return Exit.FAILED if failed or denied else Exit.OK
 
 
 def _form(output: Path | None) -> str:
@@ -169,7 +182,7 @@ def _book(style: str, convention: Convention, output: Path, force: bool) -> int:
     if missing is not None:
         complain(f"the LaTeX is in {output}")
         raise missing
-    return _verdict(reports)
+    return _verdict(reports, [one.found for one in chapters])
 
 
 def _with_pdf(files: dict[str, str | bytes]) -> Problem | None:

@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mha_sym.cli import main
+from mha_sym.cli.common import Exit
 from mha_sym.errors import NotExact
 from mha_sym.expr import Scalar
 from mha_sym.library import theorem_names
@@ -25,6 +28,7 @@ from mha_sym.render.line_check import check_lines
 from mha_sym.render.matrices import Name, Product, matrices_of
 from mha_sym.render.matrix_values import value
 from mha_sym.render.samples import samples
+from mha_sym.render.sentences import verdict
 from mha_sym.render.term_values import Floats, Fractions, Numbers
 
 
@@ -120,6 +124,22 @@ def test_every_form_says_at_the_top_that_a_line_is_wrong(style: str, broken: Der
 def test_a_web_page_says_it_in_red(broken: Derivation) -> None:
     page = FORMATS["html"](broken)
     assert '<p class="verdict alarm">NOT CONFIRMED' in page and "verdict good" not in page
+
+
+@pytest.mark.parametrize("line", [(), ("--format", "html", "-o", "page"), ("--all", "--format", "latex", "-o", "book")])
+def test_the_command_fails_and_says_so(
+    line: tuple[str, ...], broken: Derivation, proved: Callable[[str], Report], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mha_sym.proof.prover.prove", lambda theorem, recheck: proved(theorem.name))
+    monkeypatch.setattr("mha_sym.library.theorem_names", lambda: (broken.name,))
+    monkeypatch.setattr("mha_sym.ask.questions", lambda: ())
+    assert main(["derive", *([] if "--all" in line else [broken.name]), *line]) == Exit.FAILED
+    out, err = capsys.readouterr()
+    assert err == f"mha-sym: {broken.name}: {verdict(broken)}\n"
+    assert err.endswith("numbers deny lines of claim 4 (scores).\n")
+    assert "NOT CONFIRMED" in "".join([out, *(one.read_text() for one in tmp_path.rglob("*") if one.is_file())])
 
 
 def test_a_matrix_of_another_name_is_found(
