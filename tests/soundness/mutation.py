@@ -60,10 +60,10 @@ def mutants(source: str, wanted: Container[int] | None = None) -> Iterator[tuple
             yield line, f"{_shown(before, before)} -> {_shown(after, before)}", text
 
 
-def changes(source: str) -> set[str]:
-    """Every change in words, as `mutants` names it."""
+def changes(source: str) -> set[tuple[int, str]]:
+    """Line and words of every change, as `mutants` names it."""
     every = _every(ast.parse(source))
-    return {f"{_shown(before, before)} -> {_shown(after, before)}" for _, before, after, _ in every}
+    return {(line, f"{_shown(before, before)} -> {_shown(after, before)}") for line, before, after, _ in every}
 
 
 def count(source: str) -> int:
