@@ -21,6 +21,7 @@ from mha_sym.audit.settle import Wishes, settled
 from mha_sym.audit.specification import specification
 from mha_sym.errors import Problem
 
+_NONE = inspect.Parameter.empty
 #: what a mask between queries and keys may be besides added
 _BOOLEAN = ("keep", "drop")
 #: parameters of modules that are masks by their names, and what they may mean, the usual meaning first
@@ -56,8 +57,9 @@ def _of_module(impl: Implementation, wishes: Wishes) -> tuple[Implementation, tu
 
     A name that means one thing is taken at its word, so that what is wrong with it is found.
     """
-    parameters = inspect.signature(impl.module.forward).parameters
-    for name in (one for one in _MEANINGS if one in parameters and parameters[one].default is None):
+    forwards = (type(impl.module).forward, impl.module.forward)  # one may stand for the other, without its masks
+    parameters = {name: one for code in forwards for name, one in inspect.signature(code).parameters.items()}
+    for name in (one for one in _MEANINGS if one in parameters and parameters[one].default in (None, _NONE)):
         tried = [(read, word) for word in _MEANINGS[name] for read in _handed(impl, name, word)]
         for read, word in tried:
             if _agrees(read, wishes):
@@ -78,7 +80,7 @@ def _handed(impl: Implementation, name: str, word: str) -> Iterator[Implementati
     assert impl.takes is not None
 
     def handed(code: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *values: code(*values[:-1], **{name: values[-1]})
+        return lambda *values: code(*values[:-1], **({} if values[-1] is None else {name: values[-1]}))
 
     inner = impl.call
     call = replace(inner, module=handed(inner.module)) if isinstance(inner, WithoutTables) else handed(inner)

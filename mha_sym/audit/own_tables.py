@@ -7,7 +7,7 @@ that the code computes it is what is proved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
@@ -26,7 +26,7 @@ from mha_sym.errors import Problem, TargetProblem
 from mha_sym.expr import Expr, Input, Map, Repeat, Scalar, Table
 from mha_sym.importers import angles
 from mha_sym.importers import graph as g
-from mha_sym.importers.closed import part
+from mha_sym.importers.closed import content, part
 from mha_sym.importers.exact_run import exact_value
 from mha_sym.importers.graph import Array
 from mha_sym.importers.lift import Lift
@@ -180,12 +180,15 @@ def _codes(code: CodeType | None, names: Mapping[str, Any], seen: set[CodeType])
 # ---------------------------------------------------------------- in a proof
 
 
-def with_tables(impl: Implementation, found: Import) -> Import:
-    """An import with any tables in place of those that the code makes, the first cosines and sines in its statement."""
+def with_tables(impl: Implementation, found: Import, called: str = "") -> Import:
+    """An import with any tables in place of those that the code makes, the first cosines and sines in its statement.
+
+    What they are called begins with ``called``.
+    """
     if impl.own is None:
         return found
     statement = found.statement
-    graph, tables = angles.opened(found.graph, statement.dims.t.size)
+    graph, tables = angles.opened(found.graph, statement.dims.t.size, called)
     words = tuple(one.words() for one in tables)
     axes = {one.name: (statement.dims.t, axis(f"f_{one.name}", one.pairs)) for one in tables}
     given: dict[str, Expr] = {
@@ -195,6 +198,17 @@ def with_tables(impl: Implementation, found: Import) -> Import:
         found, graph=replace(graph, notes=graph.notes.plus(readings=words)),
         statement=replace(statement, inputs={**statement.inputs, **given}),
     )  # fmt: skip
+
+
+def made_as(graph: g.Graph) -> dict[str, Hashable]:
+    """How the tables of an import are made: two are one only where that is equal."""
+    given = [n for n, node in enumerate(graph.nodes) if isinstance(node.op, g.Given)]
+    return {_name(graph.nodes[n].op): content(part(graph, graph.nodes[n].args[0])) for n in given}
+
+
+def _name(op: g.Op) -> str:
+    assert isinstance(op, g.Given)
+    return op.name
 
 
 #: so many positions and pairs are enough to tell tables apart

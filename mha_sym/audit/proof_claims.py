@@ -1,6 +1,6 @@
 """From lifted code to claims, and from claims to verdicts.
 
-Defines `against_specification`, `refuted`, `against_each_other` and `together`.
+Defines `against_specification`, `against_each_other`, `refuted` and `refuted_pair`, and `together`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,19 @@ def against_specification(impl: Implementation, statement: Statement, lifted: Li
 
 def refuted(impl: Implementation, statement: Statement, lifted: Lift) -> list[Outcome]:
     """The outputs that certainly differ from the stages of their names, with numbers that a proof may not know."""
-    done = []
-    for word, value in lifted.outputs.items():
-        claim = _claim(impl, statement, word, value)
-        found = refute(claim, statement.assumptions)
-        done += [] if found is None else [Outcome(claim, Verdict.REFUTED, 0.0, counterexample=found)]
-    return done
+    return _refuted([_claim(impl, statement, word, value) for word, value in lifted.outputs.items()], statement)
+
+
+def refuted_pair(
+    one: tuple[Implementation, Lift], other: tuple[Implementation, Lift], statement: Statement
+) -> list[Outcome]:
+    """The outputs of two that certainly differ."""
+    return _refuted(_beside(one, other, statement), statement)
+
+
+def _refuted(claims: Sequence[Claim], statement: Statement) -> list[Outcome]:
+    found = ((claim, refute(claim, statement.assumptions)) for claim in claims)
+    return [Outcome(claim, Verdict.REFUTED, 0.0, counterexample=one) for claim, one in found if one is not None]
 
 
 def _decided(theorem: Theorem, opaque: Sequence[str]) -> list[Outcome]:
@@ -75,13 +82,20 @@ def against_each_other(
     one: tuple[Implementation, Lift], other: tuple[Implementation, Lift], statement: Statement
 ) -> list[Outcome]:
     """The outputs that both have, beside each other."""
+    claims = tuple(_beside(one, other, statement))
+    theorem = Theorem("code_eq_code", "", "", claims, assumptions=statement.assumptions)
+    return _decided(theorem, (*one[1].opaque, *other[1].opaque))
+
+
+def _beside(
+    one: tuple[Implementation, Lift], other: tuple[Implementation, Lift], statement: Statement
+) -> list[Claim]:
     claims = []
     for word in one[1].outputs:
         if word in other[1].outputs:
             sides = [_claim(impl, statement, word, lifted.outputs[word]) for impl, lifted in (one, other)]
             claims.append(Claim(word, sides[0].left, sides[1].left))
-    theorem = Theorem("code_eq_code", "", "", tuple(claims), assumptions=statement.assumptions)
-    return _decided(theorem, (*one[1].opaque, *other[1].opaque))
+    return claims
 
 
 def _claim(impl: Implementation, statement: Statement, word: str, value: Lifted) -> Claim:

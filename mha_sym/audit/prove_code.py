@@ -254,11 +254,12 @@ class Work:
 
 
 def as_expression(
-    impl: Implementation, case: Case, found: Import, unknown: str = "max", table: bool = False, bias: str = BIAS
-) -> tuple[Import, Lift, tuple[Setting, ...]]:
+    impl: Implementation, case: Case, found: Import, unknown: str = "max", table: bool = False, bias: str = BIAS,
+    called: str = "",
+) -> tuple[Import, Lift, tuple[Setting, ...]]:  # fmt: skip
     """An import with its graph folded, its outputs as expressions, and the draws on which graph and code agreed."""
     agreed = validate(impl, case, found)
-    found = with_tables(impl, found)
+    found = with_tables(impl, found, called)
     folded = with_bias(replace(found, graph=fold(found.graph)), table, bias)
     return folded, _lifted(folded, unknown, bias=bias), agreed
 

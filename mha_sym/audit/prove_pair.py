@@ -14,9 +14,11 @@ from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.check import _described
 from mha_sym.audit.code_proof import CaseProof, CodeProof
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.made_causal import made_causal
 from mha_sym.audit.mask_word import mask_as_meant
+from mha_sym.audit.own_tables import at_few_positions, made_as, with_own_tables, with_tables
 from mha_sym.audit.position_tables import whole
-from mha_sym.audit.proof_claims import against_each_other, together
+from mha_sym.audit.proof_claims import against_each_other, refuted_pair, together
 from mha_sym.audit.proof_import import Import, imported
 from mha_sym.audit.prove_code import Work, as_expression, distinct, for_any_tables, masks_of, prove_code
 from mha_sym.audit.settle import Wishes
@@ -25,8 +27,9 @@ from mha_sym.audit.target import load
 from mha_sym.errors import Problem, TargetProblem
 from mha_sym.importers.fold import fold
 from mha_sym.importers.graph import Graph
+from mha_sym.importers.lift import Lift
 from mha_sym.importers.lookups import BIAS, looked_up
-from mha_sym.proof.theorem import Verdict
+from mha_sym.proof.theorem import Outcome, Verdict
 
 #: what is said where one of two takes masks that the other does not
 _ALIKE = "in the ways of calling that both have"
@@ -70,18 +73,24 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
         >>> prove_equal(*pair).verdict.value
         'proved'
     """
+    one, other = (with_own_tables(side) for side in (one, other))
     if _same_parameters(one, other):
         other = replace(other, layout=one.layout, names=one.names)
     elif one.how_stored.rows != other.how_stored.rows or one.biases != other.biases:
         return _both(prove_code(one, causal), prove_code(other, causal), one, other)
     one, other = (whole(_with_its_mask(side, causal)) for side in (one, other))
+    one, other = _alike(one, other, causal)
     ways, others = ({masks_of(case) for case in cases_of(side, causal)} for side in (one, other))
     cases = [case for case in distinct(cases_of(one, causal)) if masks_of(case) in others]
     if not cases:
-        raise TargetProblem(f"{one.title} and {other.title} are called in no way alike", where=one.title)
-    if one.rotary != other.rotary:
         raise TargetProblem(
-            f"{one.title} and {other.title} have other positions", got=f"{one.positions}; {other.positions}"
+                f"{one.title} and {other.title} are called in no way alike", where=one.title,
+                got="; ".join(", ".join(case.name for case in cases_of(side, causal)) for side in (one, other)),
+                hint="with the same masks as arguments, or causal=True in the description of one that needs none",
+            )  # fmt: skip
+    if one.rotary != other.rotary or (one.own is None) != (other.own is None):
+        raise TargetProblem(
+            f"{one.title} and {other.title} have other positions", got=f"{_positions(one)}; {_positions(other)}"
         )
 
     def prove(tables: Implementation) -> CodeProof:
@@ -89,6 +98,17 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
 
     told = other.title if ways == others else f"{other.title} {_ALIKE}"
     return replace(for_any_tables(one, prove), against=told)
+
+
+def _alike(one: Implementation, other: Implementation, causal: bool | None) -> tuple[Implementation, Implementation]:
+    """Both, the other with a causal mask made for it where one is causal by itself and they have no way in common."""
+    ways = [{masks_of(case) for case in cases_of(side, causal)} for side in (one, other)]
+    if ways[0] & ways[1] or one.causal == other.causal:
+        return one, other
+    made = made_causal(other if one.causal else one)
+    if made is None:
+        return one, other
+    return (one, made) if one.causal else (made, other)
 
 
 def _with_its_mask(impl: Implementation, causal: bool | None) -> Implementation:
@@ -121,7 +141,8 @@ def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Impleme
         for proof in (left, right)
     )
     looked = any(biases_of(case.found.graph) for proof in (left, right) for case in proof.cases)
-    alike = _specified(one) == _specified(other) and not looked
+    made = [[made_as(case.found.graph) for case in proof.cases] for proof in (left, right)]
+    alike = _specified(one) == _specified(other) and not looked and made[0] == made[1]
     found = {left.verdict, right.verdict}
     verdicts = " and ".join(f"{proof.target} is {proof.verdict.value}" for proof in (left, right))
     words = f"{verdicts} against the specification"
@@ -129,19 +150,26 @@ def _both(left: CodeProof, right: CodeProof, one: Implementation, other: Impleme
         words += ", which has a bias of the code's own, looked up by position"
     seconds = {name: left.seconds[name] + right.seconds[name] for name in left.seconds}
     brought = f"{right.target}, once its weights are brought from {one.how_stored.name} to {other.how_stored.name},"
-    made = replace(
+    equal = replace(
         left, cases=(*_named(left), *_named(right)), seconds=seconds, problem=left.problem or right.problem,
         notes=(*left.notes, f"their weights are stored differently: {words}"),
         against=brought if have[0] == have[1] else f"{brought} {_ALIKE},",
     )  # fmt: skip
     if alike and Verdict.PROVED in found and Verdict.UNDECIDED not in found:
-        return made
-    return replace(made, cases=(), problem=made.problem or TargetProblem(f"this says nothing of both: {words}"))
+        return equal
+    return replace(equal, cases=(), problem=equal.problem or TargetProblem(f"this says nothing of both: {words}"))
 
 
 def _specified(impl: Implementation) -> tuple[Hashable, ...]:
     """What the specification of an implementation rests on, but for how it is called."""
-    return exact_scale(impl), impl.biases, impl.causal, impl.how_stored.grouped, impl.positions
+    own = impl.own is not None
+    return exact_scale(impl), impl.biases, impl.causal, impl.how_stored.grouped, impl.positions, own
+
+
+def _positions(impl: Implementation) -> str:
+    """The positions of one of two, and where its tables come from."""
+    made = "" if impl.positions is None else ", tables of its own" if impl.own is not None else ", tables handed over"
+    return f"{impl.positions}{made}"
 
 
 def biases_of(graph: Graph) -> list[Hashable]:
@@ -168,10 +196,16 @@ class _Pair(Work):
             found = imported(self.impl, case, second.sizes)
         found, lifted, agreed = as_expression(self.impl, case, found)
         apart = biases_of(fold(second.graph)) != biases_of(found.graph)
-        second, theirs, _ = as_expression(self.other, case, second, "other_max", bias=f"{'other_' * apart}{BIAS}")
+        tables = made_as(fold(with_tables(self.other, second).graph)) != made_as(found.graph)
+        second, theirs, _ = as_expression(
+            self.other, case, second, "other_max", bias=f"{'other_' * apart}{BIAS}", called="other_" * tables
+        )
         self.seconds["import"] += time.perf_counter() - started
         started = time.perf_counter()
-        outcomes = tuple(against_each_other((self.impl, lifted), (self.other, theirs), found.statement))
+        pair = ((self.impl, lifted), (self.other, theirs))
+        outcomes = tuple(against_each_other(*pair, found.statement))
+        if together(outcomes) is Verdict.UNDECIDED:
+            outcomes = self.with_their_tables(found, second, lifted, theirs) or outcomes
         self.seconds["prove"] += time.perf_counter() - started
         notes = found.graph.notes
         more = {n: getattr(second.graph.notes, n) for n in ("casts", "readings", "assumed", "conditions")}
@@ -179,3 +213,10 @@ class _Pair(Work):
         sizes = tuple(dict(one.sizes) for one in agreed)
         made = CaseProof(case.name, together(outcomes), outcomes, found, lifted, sizes)
         return self.with_conditions(case, made, depth)
+
+    def with_their_tables(self, found: Import, second: Import, lifted: Lift, theirs: Lift) -> tuple[Outcome, ...]:
+        """A refutation at a few positions, with the tables that both make; nothing if there is none."""
+        here, there = at_few_positions(self.impl, found, lifted), at_few_positions(self.other, second, theirs)
+        if here is None or there is None:
+            return ()
+        return tuple(refuted_pair((self.impl, here[1]), (self.other, there[1]), here[0].statement))

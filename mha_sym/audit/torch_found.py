@@ -7,7 +7,8 @@ module's output within the bound, on two draws.  This runs the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +17,12 @@ import numpy as np
 from mha_sym.audit.dump_file import Stored
 from mha_sym.audit.dump_settings import DumpSettings
 from mha_sym.audit.implementation import Implementation, left_alone
-from mha_sym.audit.naming import HEADS, KV_HEADS, attribute, namings, supposed
+from mha_sym.audit.naming import HEADS, KV_HEADS, MASKS_CALLED, attribute, namings, supposed
 from mha_sym.audit.own_tables import Own, first_fitting, turning
 from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.readings import Reading, Seen, reproducing
 from mha_sym.audit.rotary_found import found as fitting
-from mha_sym.audit.torch_modules import copied, first_output, from_torch, parameters_of, undescribed
+from mha_sym.audit.torch_modules import copied, first_output, from_torch, parameters_of, required, undescribed
 from mha_sym.audit.torch_rotary import from_rotary_module, handing_of
 from mha_sym.audit.torch_turning import tables_of
 from mha_sym.audit.undeclared import as_found, as_named, described
@@ -107,8 +108,38 @@ class _Probe:
         self.heads, self.kv_heads = heads, kv_heads
         self.name, self.dtype = name or type(module).__qualname__, dtype
         self.width = 0
+        self.named: Mapping[str, Any] = {}
         self.code = self._code()
-        self.seen = self._outputs()
+        self.seen = self._seen_with(list(self._ways()))
+
+    def _ways(self) -> Iterator[dict[str, Any]]:
+        """What may stand for masks that have no default: nothing, or zeros where that is no mask.
+
+        Raises:
+            TargetProblem: for another parameter without a default.
+        """
+        needed = required(self.module)
+        unknown = [name for name in needed if name not in MASKS_CALLED]
+        if unknown:
+            raise TargetProblem(
+                f"{self.name} needs {', '.join(unknown)} besides its input", where=f"{self.name}.forward",
+                expected="parameters with defaults, masks, or cos and sin of rotary positions",
+                hint=f"give {unknown[0]} a default, or describe what is called: "
+                f"Implementation(call=..., takes=('weights', 'x'), ...) with a function that fills it in",
+            )  # fmt: skip
+        yield dict.fromkeys(needed)
+        if needed:
+            zeros = import_torch().zeros((1, 1, 1, 1), dtype=getattr(import_torch(), self.dtype))
+            yield dict.fromkeys(needed, zeros)
+
+    def _seen_with(self, ways: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], Any, Any]]:
+        """Two runs, the masks without a default filled in the first way in which it runs."""
+        for way in ways[:-1]:
+            self.named = way
+            with contextlib.suppress(TargetProblem):
+                return self._outputs()
+        self.named = ways[-1]
+        return self._outputs()
 
     def without(self, own: Own) -> None:
         """From here on, run it with cosines of 1 and sines of 0 in place of the tables that it makes."""
@@ -133,7 +164,7 @@ class _Probe:
 
     def call(self, weights: Mapping[str, Any], x: Any, **named: Any) -> Any:
         """The module on one input; of several outputs the first is y."""
-        return first_output(self.module, weights, (x,), named)
+        return first_output(self.module, weights, (x,), {**self.named, **named})
 
     def _outputs(self) -> list[tuple[dict[str, Any], Any, Any]]:
         """Weights, input and output of two runs, at the width at which the module runs."""
@@ -190,13 +221,18 @@ class _Probe:
             dtype=self.dtype, name=self.name,
             said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND), **described(names, readings),
         )  # fmt: skip
-        return replace(made, notes=(*made.notes, *self.zeroed(), *left_alone(self.module.forward, ("x",))))
+        filled = [f"{n} was handed over as {_said(one)}, where nothing else is said" for n, one in self.named.items()]
+        return replace(made, notes=(*made.notes, *filled, *self.zeroed(), *left_alone(self.module.forward, ("x",))))
 
     def zeroed(self) -> list[str]:
         """A note on its tables."""
         shapes = ", ".join(f"{name} {value.shape}" for name, value in self.tables.items())
         words = "a table of biases for positions: numbers are compared with zeros in it, --prove takes any entries"
         return [f"{shapes} is {words}"] if shapes else []
+
+
+def _said(mask: Any) -> str:
+    return "None" if mask is None else "zeros"
 
 
 def _drawn(name: str, shape: tuple[int, ...]) -> Any:

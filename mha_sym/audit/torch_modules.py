@@ -7,6 +7,7 @@ about all others.  Torch is imported by whoever made the module, never by import
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from mha_sym.audit.naming import HEADS, attribute
 from mha_sym.audit.stub import module_stub
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import TargetProblem
+from mha_sym.importers.graph import ImportProblem
 
 _TAKES = ("weights", "x_q", "x_k", "x_v", "drop", "mask", "key_drop", "need_weights")
 
@@ -88,11 +90,34 @@ def prepared(impl: Implementation) -> Implementation:
 
 
 def first_output(module: Any, weights: Mapping[str, Any], values: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """What a module with these weights gives; of several outputs the first."""
-    result = import_torch().func.functional_call(module, dict(weights), tuple(values), dict(named))
+    """What a module with these weights gives; of several outputs the first.
+
+    Raises:
+        ImportProblem: if it is followed without values and puts what it makes in the place of a buffer.
+    """
+    torch = import_torch()
+    before = [(one, dict(one._buffers)) for one in module.modules() if one._buffers]
+    result = torch.func.functional_call(module, dict(weights), tuple(values), dict(named))
+    for part, had in before:
+        changed = [(name, one) for name, one in part._buffers.items() if one is not had.get(name)]
+        new = [name for name, one in changed if type(one) is not torch.Tensor]  # one with values may be a cache
+        if new:
+            part._buffers.update(had)
+            raise ImportProblem(
+                f"{type(part).__name__} writes its buffer {new[0]} whenever it is called",
+                expected="a module that is the same after a call, so that it is one function",
+                hint=f"return what goes into {new[0]} beside the output, and keep it outside of forward",
+            )  # fmt: skip
     while isinstance(result, tuple | list):
         result = result[0]
     return result
+
+
+def required(module: Any) -> list[str]:
+    """The parameters of a module's ``forward`` without defaults, the first aside."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters[1:] if one.default is one.empty and one.kind not in kinds]
 
 
 def undescribed(module: Any, name: str) -> TargetProblem:

@@ -50,7 +50,7 @@ class Handing:
     sin_first: bool = False
 
     def named(self, x: Any, cos: Any, sin: Any) -> dict[str, Any]:
-        """The named arguments."""
+        """The named arguments; a mask that is handed over takes the place of what stands for one."""
         both = (sin, cos) if self.sin_first else (cos, sin)
         given = {self.tables[0]: both} if len(self.tables) == 1 else dict(zip(self.tables, both, strict=True))
         if self.mask:
@@ -146,9 +146,9 @@ def _fed(module: Any, handing: Handing, width: int) -> Any:
     """A copy of the module that takes x, and is handed tables that turn nothing unless it is given some."""
     plain = copy.deepcopy(module)
 
-    def forward(self: Any, x: Any, *tables: Any) -> Any:
+    def forward(self: Any, x: Any, *tables: Any, **masks: Any) -> Any:
         cos, sin = tables or (x.new_ones((*x.shape[:2], width)), x.new_zeros((*x.shape[:2], width)))
-        return type(self).forward(self, x, **handing.named(x, cos, sin))
+        return type(self).forward(self, x, **{**handing.named(x, cos, sin), **masks})
 
     plain.forward = MethodType(forward, plain)  # bound, so that a copy of the module has it with itself
     return plain

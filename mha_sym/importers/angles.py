@@ -38,16 +38,17 @@ class Table:
 
     def words(self) -> str:
         """What stands for what, in one sentence; nothing is taken for granted by it."""
-        kind = "cosines" if self.name.startswith("cos") else "sines"
+        kind = "cosines" if "cos" in self.name else "sines"
         return f"any table {self.name} (position, pair) stands for the {kind} made at {self.place}: a proof is for all"
 
 
-def opened(graph: g.Graph, length: sympy.Expr) -> tuple[g.Graph, tuple[Table, ...]]:
+def opened(graph: g.Graph, length: sympy.Expr, called: str = "") -> tuple[g.Graph, tuple[Table, ...]]:
     """The graph with an arbitrary table in place of all cosines and sines of positions.
 
     Args:
         graph: a graph, not folded.
         length: the number of positions.
+        called: what the names of tables begin with.
 
     Example:
         >>> from mha_sym.axes import size_symbol
@@ -58,7 +59,7 @@ def opened(graph: g.Graph, length: sympy.Expr) -> tuple[g.Graph, tuple[Table, ..
         >>> [(one.name, one.pairs) for one in tables]
         [('cos', 2), ('sin', 2)]
     """
-    work = _Opener(graph, length)
+    work = _Opener(graph, length, called)
     if not work.angles and not any(map(work.is_kept, sorted(work.known))):
         return graph, ()
     for number in range(len(graph.nodes)):
@@ -71,6 +72,7 @@ def opened(graph: g.Graph, length: sympy.Expr) -> tuple[g.Graph, tuple[Table, ..
 class _Opener:
     graph: g.Graph
     length: sympy.Expr
+    called: str = ""
     builder: Builder = field(init=False)
     new: dict[int, int] = field(default_factory=dict)
     tables: dict[Hashable, Table] = field(default_factory=dict)
@@ -121,7 +123,8 @@ class _Opener:
         """An arbitrary table in place of a value, of the same shape."""
         b, shape = self.builder, self.builder.shape(ref)
         flat, turned = self.flat(ref)
-        name = f"{f}{sum(one.name.startswith(f) for one in self.tables.values()) + 1}".removesuffix("1")
+        before = sum(one.name.startswith(f"{self.called}{f}") for one in self.tables.values())
+        name = f"{self.called}{f}{before + 1 if before else ''}"
         if (f, key) not in self.tables:
             self.tables[f, key] = Table(name, len(b.nodes), b.shape(flat)[1], b.place)
         table = self.append(g.Node(g.Given(self.tables[f, key].name), (), b.shape(flat), "float64", b.place), [flat])

@@ -155,7 +155,8 @@ def lowered(
             name = waiting.pop(0)
             lo.made[node] = _size(trace, node) if name is None else _given(lo, trace, node, name, roles, values)
         elif node.op == "get_attr":
-            lo.made[node] = Cell(lo.g.constant(trace.constants[str(node.target)].detach().cpu().numpy()))
+            kept = trace.constants[str(node.target)].detach().cpu().numpy()
+            lo.made[node] = Cell(lo.g.constant(kept), protected="a tensor that the code keeps")
         elif node.op == "output":
             outputs = _tensors(_resolved(lo, node.args))
         else:
