@@ -1,10 +1,10 @@
 """A claim at the height of matrices: ``S_r = Q^(r) K^(r)ᵀ / √d_k = S^(r)``, where the field writes no positions.
 
-Defines `Matrix` and its kinds, `matrices_of`, which reads the lines of a claim as matrices, `stage`, which writes them,
-and `sliced`, the name of a matrix in one head.  Rows and columns are the last two positions of a claim; positions of
+Defines `Height` and `matrices_of`, which reads the lines of a claim as matrices, `stage`, which writes them, and
+`sliced`, the name of a matrix in one head.  Rows and columns are the last two positions of a claim; positions of
 sequences in a batch are left out, those of heads become labels, and the part of a given matrix that belongs to a head
-has the head above it.  What is no product, sum or softmax of matrices is written entry by entry.  That the matrices
-are what the entries say is checked in `mha_sym.render.matrix_values`.
+has the head above it.  What is no product, sum or softmax of matrices is written entry by entry.  That the matrices are
+what the entries say is checked in `mha_sym.render.matrix_values`.
 """
 
 from __future__ import annotations
@@ -28,84 +28,26 @@ from mha_sym.proof.terms import (
     Size,
     Term,
     Var,
+    children,
     flat_args,
     free,
     key,
     subst,
 )
-from mha_sym.render.breaks import mark
+from mha_sym.render.breaks import deeper, mark
+from mha_sym.render.matrix_kinds import Heads, Matrix, Name, Plus, Product, Scaled, Weights, has_rows
 from mha_sym.render.notation import Notation, Symbol
+from mha_sym.render.occurring import variables_in
 from mha_sym.render.scripts import Latex
 
 if TYPE_CHECKING:
     from mha_sym.render.derivation import ClaimPart
 
 #: of more lines than this between the sides of a claim only the first and the last are shown
-SHOWN = 4
+SHOWN = 6
 
 #: letters of positions in a batch and of heads
 BATCH, HEAD = "b", "r"
-
-
-# ---------------------------------------------------------------- matrices
-
-
-@dataclass(frozen=True)
-class Name:
-    """The matrix of an entry: its ``labels``, the member of a ``family``, or the head whose ``block`` it is.
-
-    ``axes`` are the positions in the entry by which its rows and columns go, or its columns only; ``turned`` if the
-    first of them is that of the columns.
-    """
-
-    entry: Entry
-    axes: tuple[Index, ...]
-    labels: tuple[Index, ...] = ()
-    family: tuple[Index, ...] = ()
-    block: tuple[Index, ...] = ()
-    turned: bool = False
-
-
-@dataclass(frozen=True)
-class Plus:
-    """A sum of matrices; a single row among them is added to every row."""
-
-    args: tuple[Matrix, ...]
-
-
-@dataclass(frozen=True)
-class Heads:
-    """A sum over heads."""
-
-    var: Var
-    body: Matrix
-
-
-@dataclass(frozen=True)
-class Product:
-    """A product of two matrices."""
-
-    left: Matrix
-    right: Matrix
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """A matrix times numbers, which may be one over something."""
-
-    numbers: tuple[Num | Size, ...]
-    arg: Matrix
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A softmax along the columns, of what a mask keeps."""
-
-    scores: Matrix
-    keep: Matrix | None
-
-
-Matrix = Name | Plus | Heads | Product | Scaled | Weights
 
 
 @dataclass(frozen=True)
@@ -176,10 +118,7 @@ class _Reader:
     @staticmethod
     def of(claim: ClaimPart, names: Mapping[str, Symbol]) -> _Reader | None:
         """For a claim about two positions besides those of batch and head, or about a joined one."""
-        if not isinstance(claim.left, Entry):
-            return None
-        heads = names.get(claim.left.name, Symbol("")).heads
-        places = [one for one in claim.left.at[heads:] if not _is_batch(one) and not _is_head(one)]
+        places = _sides(claim, names)
         if len(places) != 2 or not all(isinstance(one, Var | Join) for one in places):
             return None
         used = frozenset(name for one in places for name in free(one))
@@ -202,7 +141,7 @@ class _Reader:
             case Bind("sum", var, body) if var.domain.name == HEAD:
                 return Heads(var, self.matrix(body, row, column))
             case Bind("sum", var, body):
-                return self.product(flat_args(body) if isinstance(body, Mul) else (body,), var, row, column)
+                return self.product(_factors(body), var, row, column)
             case Mul():
                 return self.scaled(flat_args(term), row, column)
         raise _NoMatrix
@@ -218,17 +157,21 @@ class _Reader:
         return Name(entry, tuple(places), tuple(labels), tuple(family), tuple(block), turned)
 
     def product(self, factors: Sequence[Term], var: Var, row: str, column: str) -> Product:
-        """A sum of products of two matrices over the position between them."""
-        middle = key(var)
-        both = [one for one in factors if isinstance(one, Entry)]
-        if len(both) != 2 or len(both) != len(factors):
+        """A sum of products of two matrices, or of a row and a matrix, over the position between them."""
+        if len(factors) != 2:
             raise _NoMatrix
-        if row not in map(key, self._places(both[0])[0]):
-            both.reverse()
-        found = Product(self.entry(both[0], row, middle), self.entry(both[1], middle, column))
-        if not all(len(self._places(one)[0]) == 2 for one in both):
+        first, second = factors
+        if self._goes_by(first, column) or (self._goes_by(second, row) and not self._goes_by(second, column)):
+            first, second = second, first
+        middle = key(var)
+        found = Product(self.matrix(first, row, middle), self.matrix(second, middle, column))
+        if not has_rows(found.right) or not self._goes_by(first, middle):
             raise _NoMatrix
         return found
+
+    def _goes_by(self, term: Term, place: str) -> bool:
+        """Whether rows or columns of a term go by a position."""
+        return any(place in map(key, self._places(one)[0]) for one in _all_entries(term))
 
     def scaled(self, factors: Sequence[Term], row: str, column: str) -> Matrix:
         """A matrix with a number in front of it, divided by one, or a softmax."""
@@ -315,7 +258,7 @@ class _Text:
             case Heads(var, body):
                 return self.notation.binder("sum", self.notation.letter(var.name), "") + self._factor(body)
             case Product(left, right):
-                return f"{self.whole(left)}{mark(2)}{self.notation.SPACE}{self.whole(right)}"
+                return f"{self._factor(left)}{mark(2)}{self.notation.SPACE}{self._factor(right)}"
             case Scaled(numbers, arg):
                 return self._scaled(numbers, self._factor(arg))
             case Weights(scores, keep):
@@ -324,7 +267,7 @@ class _Text:
 
     def _factor(self, matrix: Matrix) -> str:
         """The matrix, in parentheses if it is a sum."""
-        return self.notation.group(self.whole(matrix)) if isinstance(matrix, Plus) else self.whole(matrix)
+        return self.notation.group(deeper(self.whole(matrix))) if isinstance(matrix, Plus) else self.whole(matrix)
 
     def _scaled(self, numbers: Sequence[Num | Size], inside: str) -> str:
         below = [Size(one.name, -one.power) for one in numbers if isinstance(one, Size) and one.power < 0]
@@ -367,6 +310,35 @@ def _is_batch(index: Index) -> bool:
 def _is_head(index: Index) -> bool:
     inner = index.index if isinstance(index, Perm) else index
     return isinstance(inner, Var) and inner.domain.name == HEAD and not list(free(inner))[1:]
+
+
+def _sides(claim: ClaimPart, names: Mapping[str, Symbol]) -> list[Index]:
+    """The positions of rows and of columns: those of the left side, or the variables if that is no single entry."""
+    if isinstance(claim.left, Entry):
+        heads = names.get(claim.left.name, Symbol("")).heads
+        return [one for one in claim.left.at[heads:] if not _is_batch(one) and not _is_head(one)]
+    inside = {one.name: one for one in variables_in(claim.left)}
+    places = [inside[name] for name in claim.variables if name in inside]
+    places = [one for one in places if not _is_batch(one) and not _is_head(one)]
+    rows = [one for one in places if any(one in entry.at[-2:-1] for entry in _all_entries(claim.left))]
+    return [*rows, *(one for one in places if one not in rows)]
+
+
+def _factors(term: Term) -> Sequence[Term]:
+    """The factors of a term; those that do not depend on the position of a sum stand before it."""
+    if isinstance(term, Bind) and term.op == "sum":
+        inner = _factors(term.body)
+        outside = [one for one in inner if term.var.name not in free(one)]
+        inside = tuple(one for one in inner if term.var.name in free(one))
+        return [*outside, Bind("sum", term.var, Mul(inside) if len(inside) > 1 else inside[0])] if inside else [term]
+    return flat_args(term) if isinstance(term, Mul) else (term,)
+
+
+def _all_entries(term: Term) -> Iterator[Entry]:
+    if isinstance(term, Entry):
+        yield term
+    for child in children(term):
+        yield from _all_entries(child)
 
 
 def _entries(term: Term) -> Iterator[Entry]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mha_sym.proof.terms import Index
-from mha_sym.render.matrices import Heads, Height, Matrix, Name, Plus, Product, Scaled, Weights
+from mha_sym.render.matrices import Height
+from mha_sym.render.matrix_kinds import Heads, Matrix, Name, Plus, Product, Scaled, Weights
 from mha_sym.render.term_values import Numbers, Values, variables
 
 

@@ -166,6 +166,10 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     if (block := next((one for one in symbols if one.block and not one.block.endswith(MARK)), None)) is not None:
         whole = note.name(replace(block, block=""))
         yield _told(note.name(block), ": the part of ", whole, f" in block {block.block} of an axis made of blocks")
+    biases = [note.names[row.entry.name] for row in found.vocabulary.given if row.words.startswith("bias")]
+    shown_ones = (text for one in biases for text in (note.name(one), note.name(one, [head])) if f"+ {text}" in lines)
+    if (bias := next(shown_ones, "")):
+        yield _told(bias, ": in a sum with matrices, a bias is added at every position of a sequence")
     masks = (text for one, cut in slices for text in (cut, note.name(one)) if text)
     if (mask := next((text for text in masks if f"; {text})" in lines), "")) and "softmax" in lines:
         yield _told("", "After a semicolon in softmax stands a mask: the keys count for which ", mask, " is 1")

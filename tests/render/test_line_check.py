@@ -25,7 +25,8 @@ from mha_sym.render import derivation as writing
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS
 from mha_sym.render.line_check import check_lines
-from mha_sym.render.matrices import Name, Product, matrices_of
+from mha_sym.render.matrices import matrices_of
+from mha_sym.render.matrix_kinds import Name, Product
 from mha_sym.render.matrix_values import value
 from mha_sym.render.samples import samples
 from mha_sym.render.sentences import verdict

@@ -85,7 +85,6 @@ C = Input("c", (axis("t"),))
 @pytest.mark.parametrize(
     ("pattern", "terms"),
     [
-        ("t m, m s -> t s", (X, W)),  # left sides that are no names
         ("t s, t s -> t s", (U, U)),  # entry by entry
         ("t s, t -> t s", (U, C)),  # rows scaled
     ],
@@ -95,3 +94,19 @@ def test_what_is_no_product_is_not_taken_for_one(pattern: str, terms: tuple[Inpu
     theorem = Theorem("n", "", "", (Claim("same", U + side, side + U),))
     (line,) = lines(derivation(prove(theorem, recheck=False)))
     assert "[t,s]" in line
+
+
+def test_products_of_more_than_two_and_rows_that_are_added(proved: Callable[[str], Report]) -> None:
+    found = lines(derivation(proved("head_circuits_determine_layer")))
+    assert found[1] == "V_r W_O^(r) = X_v W_V^(r) W_O^(r) + b_V^(r) W_O^(r)"
+    assert found[2] == "Y = Σ_r A_r (X_v W_V^(r) W_O^(r) + b_V^(r) W_O^(r)) + b_O"
+    assert found[4] == "V'_r W_O^(r) = V_r W_O'^(r)"
+    assert lines(derivation(proved("concat_output_eq_sum_over_heads")))[0] == "Concat W_O = Σ_r Z^(r) W_O^(r)"
+
+
+def test_a_side_that_is_no_entry_has_its_rows_where_its_tensors_have_them(proved: Callable[[str], Report]) -> None:
+    found = rewritten(derivation(proved("concat_output_eq_sum_over_heads")), Convention(vectors="column"))
+    assert lines(found)[0] == "W_O Concat = Σ_r W_O^(r) Z^(r)"
+    side = einsum("t m, m s -> t s", X, W)
+    theorem = Theorem("n", "", "", (Claim("same", U + side, side + U),))
+    assert lines(derivation(prove(theorem, recheck=False))) == ["U + X W = X W + U"]

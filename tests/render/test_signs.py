@@ -45,6 +45,7 @@ def test_names_are_explained_where_they_occur(proved: Callable[[str], Report]) -
         "Positions count from 0, and so do heads: r = 0 is what papers call head 1",
         "Q'_r: the matrix of Q' in head r, for any sequence",
         "W_O^(r): the block of W_O that belongs to head r",
+        "b_Q: in a sum with matrices, a bias is added at every position of a sequence",
         "After a semicolon in softmax stands a mask: the keys count for which keep is 1",
         "Primes tell tensors of one name apart, such as Q and Q': made alike, of different parts, as their definitions "
         "say",
