@@ -62,22 +62,26 @@ def run_once(
     return _stages(impl, _invoke(impl, given), sizes, finite)
 
 
-def run(impl: Implementation, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Array]:
+def run(
+    impl: Implementation, values: Mapping[str, Any], sizes: Mapping[str, int], finite: bool = True
+) -> dict[str, Array]:  # fmt: skip
     """The stages that an implementation returns, as float64 arrays with their axes in the order of `STAGES`.
 
     Args:
         impl: the implementation.
         values: a value for each of its arguments, arrays as NumPy arrays in the order of axes that it wants.
         sizes: all sizes.
+        finite: whether NaN and infinities are refused.
 
     Raises:
         TargetProblem: if it raises or changes what it is given; `Unsteady` if it answers differently the second time.
         DataProblem: for a wrong shape, a dtype that is not floating, NaN or infinities.
     """
     given = {word: _handed_over(value, impl) for word, value in values.items()}
-    first = _stages(impl, _invoke(impl, given), sizes)
+    first = _stages(impl, _invoke(impl, given), sizes, finite)
     _unchanged(impl, given, values)
-    again = _stages(impl, _invoke(impl, {word: _handed_over(value, impl) for word, value in values.items()}), sizes)
+    copies = {word: _handed_over(value, impl) for word, value in values.items()}
+    again = _stages(impl, _invoke(impl, copies), sizes, finite)
     for word, value in first.items():
         _same_again(impl, word, value, again.get(word))
     return first

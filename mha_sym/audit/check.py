@@ -8,7 +8,6 @@ these draws: a check never proves anything.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,23 +17,20 @@ from mha_sym.attention.layouts import Layout, find_layout
 from mha_sym.audit.alignment import found_alignment
 from mha_sym.audit.backing import prove_specification
 from mha_sym.audit.call import NotFinite, Unsteady
-from mha_sym.audit.cases import Case, cases_of, with_any_keys
-from mha_sym.audit.compare import witness
+from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.compared import Compared, Convention
-from mha_sym.audit.diagnose import More
 from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.dropout import explained, training_note
-from mha_sym.audit.empty_rows import explained as explained_rows
-from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.inquiry import inquire
 from mha_sym.audit.mask_word import mask_as_meant
+from mha_sym.audit.own_mask import as_causal
 from mha_sym.audit.own_tables import with_own_tables
 from mha_sym.audit.position_tables import WithoutTables
 from mha_sym.audit.report import CheckReport
-from mha_sym.audit.setting import draw_setting, ties_of
-from mha_sym.audit.settle import TIED, Planned, Wishes, refuse_unreached, settled
-from mha_sym.audit.specification import specification
+from mha_sym.audit.runs import Seen, agrees_tied, further, seen_of, with_any_keys_seen
+from mha_sym.audit.setting import ties_of
+from mha_sym.audit.settle import TIED, Wishes, refuse_unreached
 from mha_sym.audit.target import as_implementation, load
 from mha_sym.errors import Problem, TargetProblem
 
@@ -100,24 +96,35 @@ def check(
     impl, meant = mask_as_meant(impl, wishes)
     cases = cases_of(impl, causal) if meant else cases
     try:
-        impl, plan, notes = settled(impl, cases, wishes)
+        seen = _seen(impl, cases, wishes)
     except Unsteady as unsteady:
         raise explained(unsteady, impl, cases[0], wishes) from None
-    notes += meant
-    notes += training_note(impl, plan[0].case, plan[0].wishes)
-    evidence, problem = _compare_all(impl, plan)
-    if problem is None and not any(one.wrong for one in evidence):
-        evidence, plan, problem = _with_any_keys(impl, evidence, plan, causal)
+    impl, evidence = seen.impl, seen.evidence
     compared = tuple(one for run_ in evidence for one in run_.compared)
-    conventions = _conventions(impl, cases)
+    conventions = _conventions(impl)
+    notes = (*impl.notes, *seen.notes, *meant, *training_note(impl, seen.plan[0].case, seen.plan[0].wishes))
     report = CheckReport(
-        target=_title(impl), compared=compared, conventions=conventions, notes=(*impl.notes, *notes),
-        coincide=_coincide(compared), dtype=impl.dtype, seed=seed, problem=problem, backing=prove_specification(impl),
-        findings=inquire(evidence, conventions, impl, _further(impl, plan)),
+        target=_title(impl), compared=compared, conventions=conventions, notes=notes, coincide=_coincide(compared),
+        dtype=impl.dtype, seed=seed, problem=seen.problem, backing=prove_specification(impl),
+        findings=inquire(evidence, conventions, impl, further(seen)),
     )  # fmt: skip
-    where = found_alignment(impl, plan) if report.ok else _where_it_agrees(impl, plan, report)
-    notes = [*report.notes, *([where] if where else [])]
-    return replace(report, notes=tuple(notes), seconds=time.perf_counter() - started)
+    where = found_alignment(impl, seen.plan) if report.ok else _where_it_agrees(seen, report)
+    notes = (*report.notes, *([where] if where else []))
+    return replace(report, notes=notes, seconds=time.perf_counter() - started)
+
+
+def _seen(impl: Implementation, cases: Sequence[Case], wishes: Wishes) -> Seen:
+    """All runs; of code that applies a wrong causal mask unasked, those in which it is judged as causal."""
+    try:
+        seen = seen_of(impl, cases, wishes)
+    except NotFinite as problem:
+        own = as_causal(impl, wishes, ())
+        if own is None:
+            raise problem from None
+        return own
+    if seen.right:
+        return with_any_keys_seen(seen, wishes.causal)
+    return as_causal(impl, wishes, seen.evidence) or seen
 
 
 def _title(impl: Implementation) -> str:
@@ -169,76 +176,11 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
     return impl
 
 
-# ---------------------------------------------------------------- comparing
-
-
-def _compare_all(
-    impl: Implementation, plan: Sequence[Planned]
-) -> tuple[tuple[Evidence, ...], Problem | None]:
-    """Every case and draw; the first problem is reported beside what was found wrong, and otherwise raised."""
-    found: list[Evidence] = []
-    trouble: Problem | None = None
-    for one in plan:
-        case, wishes = one.case, one.wishes
-        spec = specification(impl, case)
-        for draw in range(wishes.draws):
-            setting = None
-            try:
-                setting = draw_setting(impl, case, wishes.seed, draw, wishes.sizes, wishes.lengths)
-                found.append(witness(impl, spec, setting, case.name, draw))
-            except Problem as problem:  # NaN under one mask says nothing of the other ways of calling
-                if isinstance(problem, NotFinite) and setting is not None:
-                    explained_rows(problem, impl, case, setting)
-                if trouble is None:
-                    problem.where = f"{problem.where}; {case.name}" if problem.where else case.name
-                    trouble = problem
-                break
-    if trouble is not None and not any(one.wrong for one in found):
-        raise trouble
-    return tuple(found), trouble
-
-
-def _with_any_keys(
-    impl: Implementation, evidence: tuple[Evidence, ...], plan: Sequence[Planned], causal: bool | None
-) -> tuple[tuple[Evidence, ...], list[Planned], Problem | None]:
-    """What was found, and more with a boolean mask that hides any keys, at the sizes at which the causal one was tried.
-
-    The first problem of that comes with it.
-    """
-    drawn = [
-        Planned(case, next(one.wishes for one in plan if one.case.causal == case.causal))
-        for case in with_any_keys(impl, causal)
-    ]
-    more, problem = _compare_all(impl, drawn)
-    return (*evidence, *more), [*plan, *drawn], problem
-
-
-def _further(impl: Implementation, plan: Sequence[Planned]) -> More:
-    """Further draws, for telling apart what the first ones do not."""
-
-    def more(number: int) -> list[Evidence]:
-        found = []
-        for one in plan:
-            case, wishes = one.case, one.wishes
-            draw = wishes.draws + number
-            with contextlib.suppress(Problem):  # what it does there tells nothing, then
-                setting = draw_setting(impl, case, wishes.seed, draw, wishes.sizes, wishes.lengths)
-                found.append(witness(impl, specification(impl, case), setting, case.name, draw))
-        return found
-
-    return more
-
-
-def _where_it_agrees(impl: Implementation, plan: Sequence[Planned], report: CheckReport) -> str:
+def _where_it_agrees(seen: Seen, report: CheckReport) -> str:
     """For code that is wrong at free sizes: whether it is right where widths are tied, as its author may assume."""
-    for tied in ties_of(replace(impl, tied=None)):
-        if report.verdict != "disagree" or len(tied) <= len(impl.tied or ()):
-            continue
-        try:
-            found, problem = _compare_all(replace(impl, tied=tied), plan)
-        except Problem:
-            continue
-        if problem is None and not any(one.wrong for one in found):
+    for tied in ties_of(replace(seen.impl, tied=None)):
+        free = report.verdict == "disagree" and len(tied) > len(seen.impl.tied or ())
+        if free and agrees_tied(seen, tied):
             return f"it agrees where {TIED[tied]}; if that is all it is for, say Implementation(tied={tied!r})"
     return ""
 
@@ -246,7 +188,7 @@ def _where_it_agrees(impl: Implementation, plan: Sequence[Planned], report: Chec
 # ---------------------------------------------------------------- what was found
 
 
-def _conventions(impl: Implementation, cases: Sequence[Case]) -> tuple[Convention, ...]:
+def _conventions(impl: Implementation) -> tuple[Convention, ...]:
     by = "its description" if impl.takes is not None else "the names of its parameters"
     weights = "its weights" if impl.weights is not None else by
     masks = [word for word in MASKS if word in impl.arguments]

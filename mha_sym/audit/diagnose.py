@@ -1,7 +1,7 @@
 """Diagnosis: which faults reproduce what an implementation gives, on the same input and weights.
 
-Defines `diagnose` and `effects`.  A fault is named only if its form gives the implementation's output within the bound
-on every probe.  Where several do, new input and sizes are tried that tell them apart; of those that are left, those
+Defines `diagnose`, `told` and `effects`.  A fault is named only if its form gives the output within the bound on every
+probe.  Where several do, new input and sizes are tried that tell them apart; of those that are left, those
 that leave a far larger difference than the best are told as such, and the others are either proved to be the same
 function or said to be alike here.  The search itself is in `mha_sym.audit.search`.
 """
@@ -57,7 +57,7 @@ def diagnose(evidence: Sequence[Evidence], more: More | None = None, pairs: bool
         further = tuple(one for number in range(2) for one in more(number))
         search = replace(search, evidence=(*search.evidence, *further))
         found = [one for one in found if search.explains(one)] or found
-    return replace(figures, found=(_told(found, search.evidence, search.alike),))
+    return replace(figures, found=(told(found, search.evidence, search.alike),))
 
 
 def _by_case(search: Search) -> tuple[Explanation, ...]:
@@ -67,14 +67,14 @@ def _by_case(search: Search) -> tuple[Explanation, ...]:
         kept = [which for which in several if search.explains(which, [case])]
         if kept:
             runs = [one for one in search.evidence if one.case == case]
-            found.append(replace(_told(kept, runs, {}), cases=(case,)))
+            found.append(replace(told(kept, runs, {}), cases=(case,)))
     return tuple(found) if len({one.case for one in search.evidence}) > 1 else ()
 
 
 # ---------------------------------------------------------------- which of several
 
 
-def _told(found: Sequence[Which], runs: Sequence[Evidence], alike: Mapping[str, Sequence[str]]) -> Explanation:
+def told(found: Sequence[Which], runs: Sequence[Evidence], alike: Mapping[str, Sequence[str]]) -> Explanation:
     """The best explanation, those that cannot be told from it, and those that fit less well."""
     left = {which: _left(which, runs) for which in found}
     first = min(found, key=lambda which: left[which] > _CLOSE * min(left.values()))
@@ -89,8 +89,8 @@ def _told(found: Sequence[Which], runs: Sequence[Evidence], alike: Mapping[str, 
     for fault in first if len(first) > 1 else ():
         for name in alike.get(fault.name, ()):
             twins.append(_twin(first, tuple(find_fault(name) if one is fault else one for one in first), runs))
-    told = _explanation(first, runs)
-    return replace(told, twins=tuple(twins), farther=tuple(farther), hidden_at=hidden_at(first))
+    best = _explanation(first, runs)
+    return replace(best, twins=tuple(twins), farther=tuple(farther), hidden_at=hidden_at(first))
 
 
 def _left(which: Which, runs: Sequence[Evidence]) -> float:
@@ -98,7 +98,7 @@ def _left(which: Which, runs: Sequence[Evidence]) -> float:
     most = _ROUNDINGS
     for on in runs:
         found = fit(on, which)
-        unit = on.rounding * max(largest([on.shown["y"]]), 1e-300)
+        unit = on.rounding * max(largest([np.nan_to_num(on.shown["y"])]), 1e-300)
         most = max(most, found.difference / unit if found is not None else 0.0)
     return most
 

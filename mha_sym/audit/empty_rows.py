@@ -1,52 +1,60 @@
-"""Rows of NaN: which fault of a mask leaves queries without a key, read off the rows that are numbers.
+"""Rows of NaN: which fault of a mask leaves just these queries without a key, and gives all other rows.
 
-Defines `explained`.  Output with NaN is refused before anything is compared; this only says why it may be so.
+Defines `diagnosed` and `by_minus_infinity`.  Whether rows are empty under a fault is read off its expression, not off
+the numbers; what no fault explains is refused as any other NaN is.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import replace
 
-from mha_sym.audit.call import NotFinite, run_once
-from mha_sym.audit.cases import Case
-from mha_sym.audit.compare import evidence_of
-from mha_sym.audit.evidence import Evidence, predicted
-from mha_sym.audit.faults import find_fault
-from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.precision import Array
-from mha_sym.audit.setting import Setting
-from mha_sym.audit.specification import specification
-from mha_sym.errors import Problem
+from mha_sym.audit.catalogue.mask import HIDDEN
+from mha_sym.audit.diagnose import told
+from mha_sym.audit.evidence import Evidence
+from mha_sym.audit.explanation import Diagnosis, Explanation
+from mha_sym.audit.faults import Fault, faults
+from mha_sym.audit.fit import fit
+from mha_sym.audit.search import Search, Which
 
 #: the families whose faults may leave a query without a key
 _FAMILIES = ("mask", "causal")
-#: how much more than the bound of the correct form rows may be off
-_SLACK = 8.0
+#: how faults are called that say that empty rows are zero
+_ZEROS = "_rows_zero"
 
 
-def explained(problem: NotFinite, impl: Implementation, case: Case, setting: Setting) -> NotFinite:
-    """The problem of an output that holds NaN, which names the fault that gives the rows that do not."""
-    spec = specification(impl, case)
-    try:
-        shown = run_once(impl, setting.arguments, setting.sizes, finite=False)["y"]
-        found = spec.values(setting.arrays, setting.sizes)
-    except Problem:
-        return problem
-    rows = np.asarray(np.isfinite(shown).all(axis=-1))
-    if 0 < rows.sum() < rows.size:
-        numbers = np.where(rows[..., None], shown, found["y"])
-        name = _fault(evidence_of(impl, spec, setting, found, {"y": numbers}, case.name), rows)
-        if name:
-            fault = find_fault(name)
-            problem.hint = f"the other rows are as {fault.name} makes them: {fault.words} Mend: {fault.mend}"
-    return problem
+def diagnosed(runs: Sequence[Evidence]) -> Diagnosis:
+    """The faults of masks that explain runs of which some have rows of NaN; of all ways of calling, or of some."""
+    tried = [by_minus_infinity(one) for one in faults() if one.family in _FAMILIES and not one.name.endswith(_ZEROS)]
+    tried = [one for one in tried if set(one.edits) == {"before"}]  # others put numbers there
+    empty = [one for one in runs if one.nan is not None]
+    fitting: list[Which] = [(one,) for one in tried if all(fit(run, (one,)) for run in empty)]
+    search = Search(tuple(runs))
+    whole = [which for which in fitting if search.explains(which)]
+    found = (told(whole, runs, {}),) if whole else _of_cases(runs, tried)
+    return Diagnosis(found, singles=len(tried))
 
 
-def _fault(on: Evidence, rows: Array) -> str:
-    """The first fault of a mask that gives these rows, which the correct form does not; empty if none does."""
-    bound = _SLACK * on.bounds["y"].value
-    if np.abs(on.shown["y"] - on.found["y"]).max() <= bound:
-        return ""
-    forms = {name: form.y for name, form in on.forms.singles.items() if find_fault(name).family in _FAMILIES}
-    values = predicted(on, forms)
-    return next((name for name, y in values.items() if np.abs(y - on.shown["y"])[rows].max() <= bound), "")
+def _of_cases(runs: Sequence[Evidence], tried: Sequence[Fault]) -> tuple[Explanation, ...]:
+    """What explains the ways of calling that have rows of NaN, each by itself; none if one is left over."""
+    found = []
+    for case in dict.fromkeys(one.case for one in runs if one.nan is not None):
+        mine = [one for one in runs if one.case == case]
+        search = Search(tuple(mine))
+        kept: list[Which] = [(one,) for one in tried if search.explains((one,))]
+        if not kept:
+            return ()
+        found.append(replace(told(kept, mine, {}), cases=(case,)))
+    return tuple(found)
+
+
+def by_minus_infinity(fault: Fault) -> Fault:
+    """The same fault in code that hides scores with minus infinity: rows that keep no key are NaN there.
+
+    Example:
+        >>> from mha_sym.audit.faults import find_fault
+        >>> by_minus_infinity(find_fault("causal_mask_inverted")).symptom
+        'NaN in every row that keeps no key, since its softmax is 0/0.'
+    """
+    edits = {slot: edit for slot, edit in fault.edits.items() if HIDDEN.get(slot) is not edit}
+    return replace(fault, edits=edits, symptom="NaN in every row that keeps no key, since its softmax is 0/0.")

@@ -27,7 +27,7 @@ from mha_sym.audit.specification import Specification
 from mha_sym.axes import axis, size_symbol
 from mha_sym.errors import AxisProblem, NoValue
 from mha_sym.evaluate import evaluate_all
-from mha_sym.expr import Expr, Map, Rename, Repeat, inputs
+from mha_sym.expr import Expr, Map, Reduce, Rename, Repeat, Softmax, Transpose, inputs, walk
 from mha_sym.plan import plan_of
 
 #: how many roundings of its largest entry an output is usually off by at most
@@ -73,8 +73,21 @@ class Evidence:
     @property
     def noise(self) -> float:
         """What a change of the output must exceed to be seen: the bound, or less where that would admit anything."""
-        seen = [side["y"] for side in (self.found, self.shown) if "y" in side]
+        seen = [np.nan_to_num(side["y"]) for side in (self.found, self.shown) if "y" in side]
         return min(self.bounds["y"].value, _USUAL * self.rounding * largest(seen))
+
+    @property
+    def nan(self) -> Array | None:
+        """``(b, t)``, the rows of the output that are NaN; None if there are none."""
+        if "y" not in self.shown:
+            return None
+        rows = np.asarray(np.isnan(self.shown["y"]).any(axis=-1))
+        return rows if rows.any() else None
+
+    def off(self, y: Array) -> float:
+        """How far an output is from the one that is shown, at most; rows of NaN are left out."""
+        apart = np.abs(y - self.shown["y"])
+        return float(apart.max() if self.nan is None else apart[~self.nan].max(initial=0.0))
 
     @property
     def ties(self) -> dict[str, str | tuple[str, str]]:
@@ -287,6 +300,20 @@ def _values(
         parts = [_values(evidence, {name: exprs[name] for name in half}, permutations) for half in halves]
         return {**parts[0], **parts[1]}
     return {name: np.asarray(value) for name, value in found.items()}
+
+
+def empty_rows(on: Evidence, form: Stages) -> Array:
+    """``(b, t)``, the queries of which a softmax of this form keeps no key in some head."""
+    lead, counts = form.weights.axes[:-1], dict[str, Expr]()
+    for n, node in enumerate(walk(form.weights)):
+        if isinstance(node, Softmax) and node.keep is not None:
+            count = Reduce("sum", node.keep, tuple(one for one in node.over if one in node.keep.axes))
+            whole = set(count.axes) == set(lead)
+            counts[f"count {n}"] = Transpose(count, lead) if whole else Repeat(count, lead)
+    rows = np.zeros((on.setting.sizes["B"], on.setting.sizes["T"]), bool)
+    for kept in predicted(on, counts).values():
+        rows |= (kept == 0).any(axis=1)
+    return rows
 
 
 def largest(values: Iterable[Array]) -> float:

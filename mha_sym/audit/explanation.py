@@ -88,7 +88,8 @@ class Explanation:
     def confidence(self) -> str:
         """How sure this is."""
         probes = f"{self.probes} independent probe{'s' if self.probes != 1 else ''}"
-        return f"exact to rounding on {probes} ({self.telling} of which show the fault)"
+        rows = ", NaN in the same rows" if self.evidence.nan is not None else ""
+        return f"exact to rounding on {probes} ({self.telling} of which show the fault){rows}"
 
     @property
     def forms(self) -> tuple[Stages, Stages]:

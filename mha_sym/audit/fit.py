@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from mha_sym.audit.evidence import Evidence, largest, predicted
+from mha_sym.audit.evidence import Evidence, empty_rows, largest, predicted
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.precision import Array
 from mha_sym.expr import Expr, Permute, walk
@@ -48,13 +48,15 @@ def fit(on: Evidence, which: tuple[Fault, ...]) -> Fit | None:
     form = on.forms_for(which).form(*which)
     if form is None:
         return None
+    if on.nan is not None and not np.array_equal(empty_rows(on, form), on.nan):
+        return None
     wanted = {"y": form.y, "scores": form.scores}
     for order in orders(on.setting.sizes["h"]) if any(map(permutes, wanted.values())) else ((),):
         found = predicted(on, wanted, {"pi": order} if order else None)
         if "y" not in found or "scores" not in found:
             continue
         bound = _bound(on, found)
-        difference = float(np.abs(found["y"] - on.shown["y"]).max())
+        difference = on.off(found["y"])
         if difference <= bound:
             seen_at = min(on.bounds["y"].value, max(NEARER * difference, _USUAL * on.rounding * largest([found["y"]])))
             moves = float(np.abs(found["y"] - on.found["y"]).max()) > seen_at
@@ -85,8 +87,8 @@ def seen(scores: Array) -> float:
 def near(on: Evidence, value: Array) -> bool:
     """A first look, with far more room than `fit` allows; what is no nearer than the correct form is far."""
     scale = max(1.0, largest([value]) / max(largest([on.found["y"]]), 1e-300))
-    wrong = float(np.abs(on.found["y"] - on.shown["y"]).max())
-    return bool(np.abs(value - on.shown["y"]).max() <= min(1e3 * on.bounds["y"].value * scale, wrong / 2))
+    wrong = on.off(on.found["y"])
+    return bool(on.off(value) <= min(1e3 * on.bounds["y"].value * scale, wrong / 2))
 
 
 def orders(heads: int) -> tuple[tuple[int, ...], ...]:

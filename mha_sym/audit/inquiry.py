@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mha_sym.audit.compared import Convention
 from mha_sym.audit.diagnose import More, diagnose, effects
+from mha_sym.audit.empty_rows import diagnosed
 from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.explanation import Diagnosis
 from mha_sym.audit.findings import Findings
@@ -42,6 +43,8 @@ def inquire(
         return Findings(steps=nine_steps(evidence, Diagnosis(), (), said))
     wrong = [one for one in evidence if one.wrong]
     diagnosis = _diagnosis(evidence, more, pairs)
+    if any(one.nan is not None for one in evidence):
+        return Findings(diagnosis, nine_steps(evidence, diagnosis, (), said, unseen="not tried where rows are NaN"))
     heads, trouble, located = _heads(impl, wrong[0] if wrong else evidence[0])
     probes: tuple[Probe, ...] = ()
     if any("y" in one.wrong for one in evidence) or (wrong and not diagnosis.symmetries):
@@ -50,6 +53,8 @@ def inquire(
 
 
 def _diagnosis(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
+    if any(one.nan is not None for one in evidence):
+        return diagnosed(evidence)
     if any("y" in one.wrong for one in evidence):
         with collector_off():  # thousands of forms are made and all are kept until the last is compared
             return _explained(evidence, more, pairs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from math import isnan
 
 from mha_sym.audit.compared import Compared
 from mha_sym.audit.findings_text import WIDTH, answer_of, details_of, hints_of, steps_of
@@ -52,8 +53,13 @@ def headline(report: Reported) -> str:
     off = sum(not one.ok for one in report.stages)
     return (
         f"DISAGREES   {report.target}: {off} of {len(report.stages)} stages;"
-        f" first {wrong.stage} ({wrong.case}), by {wrong.difference:.3g} at {wrong.place}"
+        f" first {wrong.stage} ({wrong.case}), {_apart(wrong)} at {wrong.place}"
     )
+
+
+def _apart(one: Compared) -> str:
+    """How far a stage is off: by a number, or NaN."""
+    return "NaN" if isnan(one.got) else f"by {one.difference:.3g}"
 
 
 # ---------------------------------------------------------------- short
@@ -64,7 +70,7 @@ def _short(report: Reported) -> list[str]:
     rows = [("note", note) for note in report.notes]
     if report.coincide:
         rows.append(("coincide", "; ".join(report.coincide)))
-    worst = max(report.compared, key=lambda one: one.excess)
+    worst = max(report.compared, key=lambda one: (not isnan(one.got), one.excess))
     rows.append((
         "bound", f"{worst.bound.value:.2g} on {worst.stage} ({worst.case}), largest difference {worst.difference:.2g};"
         f" the worst case in {report.dtype}, from the format and the sizes",

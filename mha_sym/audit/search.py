@@ -69,7 +69,7 @@ class Search:
             if found is None:
                 return False
             left = max(left, found.difference)
-            most = max(most, float(np.abs(one.shown["y"] - one.found["y"]).max()))
+            most = max(most, float("inf") if one.nan is not None else one.off(one.found["y"]))
         return left * NEARER <= most
 
     @property

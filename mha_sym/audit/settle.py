@@ -18,13 +18,14 @@ from mha_sym.errors import DataProblem, Problem, TargetProblem
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user asks of a check besides the implementation itself."""
+    """What the user asks of a check besides the implementation itself; ``finite``: whether NaN is not running."""
 
     seed: int = 0
     draws: int = 3
     causal: bool | None = None
     sizes: Mapping[str, int] | None = None
     lengths: Sequence[int] | None = None
+    finite: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _elsewhere(impl: Implementation, case: Case, wishes: Wishes) -> tuple[Wishes
 
 def _run_once(impl: Implementation, case: Case, wishes: Wishes) -> None:
     setting = draw_setting(impl, case, wishes.seed, 0, wishes.sizes, wishes.lengths)
-    run(impl, setting.arguments, setting.sizes)
+    run(impl, setting.arguments, setting.sizes, wishes.finite)
 
 
 def _somewhere(impl: Implementation, case: Case, wishes: Wishes) -> tuple[Implementation, Wishes, list[str]]:

@@ -60,7 +60,7 @@ class Step:
 
 def nine_steps(
     evidence: Sequence[Evidence], diagnosis: Diagnosis, heads: Sequence[HeadCheck], conventions: Mapping[str, str],
-    heads_problem: str = "",
+    heads_problem: str = "", unseen: str = "",
 ) -> tuple[Step, ...]:  # fmt: skip
     """All nine steps, in order; none is left out.
 
@@ -69,14 +69,15 @@ def nine_steps(
         diagnosis: the faults that were found.
         heads: what was found of single heads.
         conventions: what is known of the implementation and who says so, in words, by name.
-        heads_problem: why nothing is known of single heads.
+        heads_problem: what went wrong when single heads were looked at.
+        unseen: why they were not.
     """
     if not evidence:
         return tuple(Step(n, name, HIDDEN, "it could not be run") for n, name in STEP_NAMES.items())
     agrees = all("y" in one.shown and "y" not in one.wrong for one in evidence)
     view = _View(evidence, diagnosis, conventions)
     judged = [view.explained(n) or (view.agreeing(n) if agrees else view.unexplained(n)) for n in range(1, 9)]
-    return (*judged, _ninth(heads, heads_problem, diagnosis))
+    return (*judged, _ninth(heads, heads_problem, diagnosis, unseen))
 
 
 class _View:
@@ -250,12 +251,12 @@ def _follows(on: Evidence, stage: str) -> bool | None:
     return bool(np.abs(expected - s[stage]).max() <= 2 * wider * on.bounds[stage].value)
 
 
-def _ninth(heads: Sequence[HeadCheck], problem: str, diagnosis: Diagnosis) -> Step:
+def _ninth(heads: Sequence[HeadCheck], problem: str, diagnosis: Diagnosis, unseen: str) -> Step:
     if problem:
         return _step(9, "wrong", problem)
     if not heads:
         wanted = "let the function take its weights as arguments, or a head_mask"
-        return _step(9, HIDDEN, f"its weights cannot be changed from outside: {wanted}")
+        return _step(9, HIDDEN, unseen or f"its weights cannot be changed from outside: {wanted}")
     detail = "; ".join(one.words for one in heads)
     ok = all(one.ok for one in heads)
     if not ok and diagnosis.found:

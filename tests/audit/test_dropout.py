@@ -126,10 +126,54 @@ def hides(make):
         (lambda keep: np.tri(*keep.shape, -2) > 0, "causal_hides_two"),
     ],
 )  # fmt: skip
-def test_rows_of_nan_name_the_fault_that_gives_the_other_rows(make, name):
-    with pytest.raises(Exception, match="returns nan in y") as raised:
-        check(hides(make))
-    assert f"as {name} makes them" in raised.value.hint and "the first of" in raised.value.where
+def test_rows_of_nan_are_explained_by_the_fault_that_keeps_no_key_there(make, name):
+    report = check(hides(make))
+    (found,) = report.faults
+    assert report.verdict == "disagree" and found.name == name and found.telling == 3
+    assert "NaN in the same rows" in found.confidence and "NaN in every row" in found.symptom
+    assert "causal (boolean), NaN at" in report.text().replace("(causal (boolean))", "causal (boolean)")
+    assert report.steps[3].status == "wrong" and "10⁹" not in report.json()["faults"][0]["formula"]
+    assert all(twin.proved for twin in found.twins)
+
+
+def causal_by_itself(make, low=-np.inf):
+    def attention(x, w_q, w_k, w_v, w_o, heads):
+        q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+        scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+        with np.errstate(invalid="ignore"):
+            return merge(softmax(np.where(make(x.shape[1]), scores, low)) @ v) @ w_o
+
+    return attention
+
+
+@pytest.mark.parametrize("said", [True, None], ids=["said to be causal", "not said"])
+@pytest.mark.parametrize(
+    ("make", "low", "name"),
+    [
+        (lambda t: np.tri(t) == 0, -np.inf, "causal_mask_inverted"),
+        (lambda t: np.tri(t) == 0, -1e9, "causal_mask_inverted"),
+        (lambda t: np.tri(t).T > 0, -np.inf, "causal_mask_transposed"),
+        (lambda t: np.tri(t, k=1) > 0, -np.inf, "causal_sees_next_token"),
+        (lambda t: np.tri(t, k=-1) > 0, -np.inf, "causal_hides_diagonal"),
+        (lambda t: np.tri(t) > 0, 0.0, "mask_multiplied_into_scores"),
+    ],
+)  # fmt: skip
+def test_a_wrong_causal_mask_has_the_same_name_whether_it_was_declared_or_not(make, low, name, said):
+    report = check(causal_by_itself(make, low), causal=said)
+    (found,) = report.faults
+    assert found.name == name and not found.cases and report.exit_code == 1
+    assert any("nothing was said of a causal mask" in note for note in report.notes) == (said is None)
+    assert "declare" not in found.mend
+
+
+def test_what_is_no_mask_is_not_judged_as_a_causal_one():
+    def attention(x, w_q, w_k, w_v, w_o, heads):
+        q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+        weights = softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]))
+        return {"y": merge(weights @ v) @ w_o, "weights": weights.swapaxes(2, 3).swapaxes(2, 3) + 1e-3}
+
+    report = check(attention)  # the output is right, as it is not under a causal mask
+    assert report.first_wrong.stage == "weights" and not report.faults and not report.notes
 
 
 def test_rows_of_nan_of_no_known_fault_are_only_told():

@@ -7,7 +7,7 @@ import pytest
 
 from mha_sym.audit import Implementation, check
 from mha_sym.audit.cases import cases_of
-from mha_sym.audit.check import witness
+from mha_sym.audit.compare import witness
 from mha_sym.audit.heads import LOCATIONS, locate_head_mask
 from mha_sym.audit.probes import run_probes
 from mha_sym.audit.setting import draw_setting
@@ -203,6 +203,25 @@ def test_a_head_mask_behind_w_o_is_told_from_one_before_it():
     impl, on = evidence_of(gated("output"), sizes={"h": 4, "d_k": 3, "d_v": 3, "d_model": 12})
     assert locate_head_mask(impl, on) == ("output Y behind W_O, in blocks of d_v",)
     assert set(locate_head_mask(impl, on)) <= set(LOCATIONS)
+
+
+def pruned(axis):
+    """Heads are pruned in W_O, stored (out, in): in its columns, or, by mistake, in its rows."""
+
+    def attention(x, w_q, w_k, w_v, w_o, heads, head_mask=None):
+        gates = np.ones(heads) if head_mask is None else head_mask
+        kept = w_o * np.expand_dims(np.repeat(gates, w_o.shape[axis] // heads), 1 - axis)
+        q, k, v = (split(x @ w.T, heads) for w in (w_q, w_k, w_v))
+        return merge(softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])) @ v) @ kept.T
+
+    return Implementation(call=attention, layout="linear")
+
+
+def test_heads_pruned_in_the_rows_of_a_stored_w_o_are_found_behind_it():
+    impl, on = evidence_of(pruned(0), sizes={"h": 4, "d_k": 3, "d_v": 3, "d_model": 12})
+    assert locate_head_mask(impl, on) == ("output Y behind W_O, in blocks of d_v",)
+    report = check(pruned(1))
+    assert report.ok and report.findings is not None and set(report.findings.head_mask or ()) == ONE
 
 
 def test_code_without_a_head_mask_has_no_location():

@@ -46,7 +46,7 @@ def causal_between_two_inputs(x_q, x_k, x_v, w_q, w_k, w_v, w_o, heads):
 @pytest.mark.parametrize(
     ("code", "name", "sizes"),
     [
-        (causal, "causal_mask_not_declared", {}), (only_later_ones, "earlier_keys_hidden", {}),
+        (causal, "causal_mask_not_declared", {}), (only_later_ones, "causal_mask_transposed", {}),
         (causal_between_two_inputs, "causal_mask_not_declared_from_the_end", {"T": 4, "S": 7}),
     ],
 )  # fmt: skip
