@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeAlias
+from unittest import mock
 
 import jax
 import numpy as np
@@ -94,12 +95,29 @@ def trace(code: Code, specs: Mapping[str, Spec], hints: Sizes, taken: Sequence[A
 
     Raises:
         Leak: if the code needs the value of a size.
+        JAXTypeError: if it needs entries, also where it catches that: with entries it goes another way.
     """
     scope = _Scope(hints, taken)
-    with jax.enable_x64(True), scope.listening():
+    with jax.enable_x64(True), scope.listening(), _kept() as refused:
         given = {name: scope.struct(one) for name, one in specs.items()}
         jaxpr, result = jax.make_jaxpr(lambda arrays: code(arrays, scope.size), return_shape=True)(given)
+    for problem in refused:
+        raise problem
     return Trace(jaxpr, tuple(scope.branches), output_names(result), tuple(sorted(specs)))
+
+
+@contextlib.contextmanager
+def _kept() -> Iterator[list[Exception]]:
+    """Every complaint of JAX's about a value that an array under trace has not."""
+    kept: list[Exception] = []
+    original = jax.errors.JAXTypeError.__init__
+
+    def made(one: jax.errors.JAXTypeError, *args: Any) -> None:
+        original(one, *args)
+        kept.append(one)
+
+    with mock.patch.object(jax.errors.JAXTypeError, "__init__", made):
+        yield kept
 
 
 def output_names(result: Any) -> tuple[str, ...]:

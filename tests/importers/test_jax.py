@@ -315,6 +315,21 @@ def test_a_branch_on_entries_is_one_line_with_the_place() -> None:
     assert caught.value.where == f"{__file__}:{inspect.getsourcelines(code)[1] + 1}"
 
 
+def test_a_branch_on_entries_inside_a_try_is_refused_too() -> None:
+    """The code catches that there are no entries, and what it does without them is not what it does with them."""
+
+    def code(arrays: Arrays, size: Any) -> Any:
+        try:
+            return arrays["x"] if arrays["x"].sum() > 0 else -arrays["x"]
+        except TypeError:
+            return arrays["x"]
+
+    with pytest.raises(TargetProblem) as caught:
+        from_function(code, X)
+    assert "TracerBoolConversionError" in caught.value.what
+    assert caught.value.where == f"{__file__}:{inspect.getsourcelines(code)[1] + 2}"
+
+
 def test_jax_is_left_as_it_was() -> None:
     dim = jax.export.symbolic_shape("n")[0]
     before, root = dict(vars(type(dim))), math.sqrt
