@@ -1,17 +1,21 @@
 """What is known of an implementation after trying to prove it, as data.
 
-Defines `CaseProof`, one way of calling, and `CodeProof`, all of them.  How they come about is in
-`mha_sym.audit.prove_code`, how they are shown in `mha_sym.audit.proof_report`.
+Defines `CaseProof`, one way of calling, `CodeProof`, all of them, and `with_audit`, which adds what the audit in
+numbers found of code that is not proved: the names of faults, and entries that running it got wrong.  How they come
+about is in `mha_sym.audit.prove_code`, how they are shown in `mha_sym.audit.proof_report`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sympy
 
+from mha_sym.audit.compared import Compared
+from mha_sym.audit.explanation import Explanation
 from mha_sym.audit.proof_import import Import
 from mha_sym.audit.proof_trace import Departure
+from mha_sym.audit.reported import Reported
 from mha_sym.errors import Problem
 from mha_sym.importers.lift import Lift, Masked
 from mha_sym.proof.theorem import Outcome, Verdict
@@ -60,6 +64,9 @@ class CodeProof:
         notes: what else a reader should know.
         against: the other implementation that it is compared with, if it is not the specification.
         conventions: what the specification is, in one line.
+        faults: what the catalogue says of code that is refuted: faults that reproduce what it gives.
+        ran: where nothing could be decided on the code, an entry for every way of calling that running it got wrong,
+            farther off than rounding can make it.  This refutes the code as it runs; it is found, not proved.
     """
 
     target: str
@@ -70,12 +77,19 @@ class CodeProof:
     notes: tuple[str, ...] = ()
     against: str = ""
     conventions: str = ""
+    faults: tuple[Explanation, ...] = ()
+    ran: tuple[Compared, ...] = ()
+
+    @property
+    def only_ran(self) -> bool:
+        """Whether it is refuted by running it and not by a proof."""
+        return bool(self.ran)
 
     @property
     def verdict(self) -> Verdict:
         """Refuted if a case is, proved if all are, undecided otherwise."""
         found = {one.verdict for one in self.cases}
-        if Verdict.REFUTED in found:
+        if Verdict.REFUTED in found or self.ran:
             return Verdict.REFUTED
         proved = found == {Verdict.PROVED} and self.problem is None
         return Verdict.PROVED if proved else Verdict.UNDECIDED
@@ -97,3 +111,29 @@ class CodeProof:
             inputs = [a for e in arrays for a in e.axes]
             used |= {s.name for a in (*axes, *inputs) for s in a.size.free_symbols}
         return tuple(sorted(used))
+
+
+def with_audit(proof: CodeProof, report: Reported) -> CodeProof:
+    """A proof of code that is not proved for all its sizes, with what the audit in numbers found.
+
+    What is proved for all sizes stays proved whatever the numbers are: they may be off by more than the bound where the
+    code rounds more than it should.
+
+    Args:
+        proof: of the implementation, against the specification.
+        report: of a check of the same implementation.
+    """
+    if proof.against or report.verdict != "disagree":
+        return proof
+    if proof.verdict is Verdict.REFUTED:
+        return replace(proof, faults=report.faults)
+    if proof.verdict is Verdict.PROVED and all(map(_for_all, proof.cases)):
+        return proof
+    decided = {one.case for one in proof.cases if _for_all(one)}
+    wrong = {one.case: one for one in reversed(report.stages) if not one.ok and one.case not in decided}
+    return replace(proof, faults=report.faults, ran=tuple(reversed(wrong.values())))
+
+
+def _for_all(one: CaseProof) -> bool:
+    """Whether a way of calling is proved, and at no sizes that were chosen because the code wants numbers."""
+    return one.verdict is Verdict.PROVED and not one.found.leaks

@@ -1,7 +1,7 @@
 """An implementation as a graph, for one way of calling, and the comparison of the two in numbers.
 
-Defines `imported` and `validate`.  Code that needs the value of a size is run again with that size fixed; what it
-decides on sizes is noted in the graph.  This runs the user's code.
+Defines `imported`, `validate` and `any_setting`.  Code that needs the value of a size is run again with that size
+fixed; what it decides on sizes is noted in the graph.  This runs the user's code.
 """
 
 from __future__ import annotations
@@ -170,6 +170,20 @@ def validate(impl: Implementation, case: Case, found: Import) -> tuple[Setting, 
     if not agreed:
         raise refused or TargetProblem(f"{impl.title} runs at no size at which its graph holds")
     return tuple(agreed)
+
+
+def any_setting(impl: Implementation, case: Case, found: Import) -> Setting:
+    """A draw at which a graph holds, whatever the code does there.
+
+    Raises:
+        Problem: if there is none.
+    """
+    numbers = {name: int(size) for name, size in found.sizes.items() if sympy.sympify(size).is_Integer}
+    drawn = (draw_setting(impl, case, 0, draw, at) for draw, at in enumerate(_settings(numbers, found)))
+    setting = next((one for one in drawn if _holds(found.graph, one)), None)
+    if setting is None:
+        raise TargetProblem(f"the graph of {impl.title} holds at no size that was drawn")
+    return setting
 
 
 def _settings(numbers: Mapping[str, int], found: Import, pairs: bool = False) -> list[dict[str, int]]:

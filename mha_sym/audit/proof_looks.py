@@ -39,11 +39,25 @@ class Looks:
     arrays: Mapping[str, Array]
     found: dict[tuple[int, ...], dict[str, list[Array]]] = field(default_factory=dict)
 
-    def instead_of(self, value: Array, names: Collection[str]) -> Iterator[Array]:
-        """All that may stand in the place of a value with these names; a weight is not put into another order."""
+    def of_shape(self, value: Array, names: Collection[str]) -> Iterator[Array]:
+        """All with these names that may stand in the place of a value."""
         for name, looks in self._like(value).items():
-            if name not in names or name[:2] not in ("w_", "b_"):
+            if name in names:
                 yield from looks
+
+    def others(self, names: Collection[str], moved: bool, product: bool) -> set[str]:
+        """What may be put in the place of a value that has these names.
+
+        Anything if it has none.  Where it has, nothing is wrong with it but the order of its axes, if it was just
+        ``moved``, or if it is a ``product`` of queries and keys, and that it may lack a scale.  A mask is left alone:
+        to hide what will be hidden once more, or not, says nothing of the line.
+        """
+        if not names:
+            return set(self.arrays)
+        found = {"scaled", "scores"} if "raw" in names else set[str]()
+        if moved or (product and {"raw", "scaled"} & set(names)):
+            found |= {name for name in names if name[:2] not in ("w_", "b_")}
+        return found
 
     def as_one(self, name: str, value: Array) -> list[Array]:
         """One of the values in the shape of another."""

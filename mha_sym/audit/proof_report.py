@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mha_sym.audit.code_proof import OVER_THE_REALS, CaseProof, CodeProof
+from mha_sym.audit.code_proof import OVER_THE_REALS, CaseProof, CodeProof, with_audit
+from mha_sym.audit.compared import Compared
+from mha_sym.audit.explanation import Explanation
 from mha_sym.audit.prove_pair import prove_target
+from mha_sym.audit.reported import Reported
 from mha_sym.axes import Axis
 from mha_sym.importers.graph import Place
 from mha_sym.proof.theorem import Outcome, Verdict
@@ -22,6 +25,10 @@ from mha_sym.render.scripts import Unicode
 _WIDTH = 118
 #: how much of a normal form is shown
 _SHOWN = 300
+#: the way of calling with a boolean mask that is causal in numbers, and any in a proof
+_BOOLEAN = "causal (boolean)"
+#: from how many lines a line is shown to be called
+_CALLERS = 2
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,13 @@ class ProofReport:
         return 2 if unread else 1
 
 
-def proved(target: str, against: str | None = None, **said: Any) -> ProofReport:
-    """What can be proved of a TARGET; see `mha_sym.audit.prove_code.prove_target`."""
-    return ProofReport(prove_target(target, against=against, **said))
+def proved(target: str, against: str | None = None, audited: Reported | None = None, **said: Any) -> ProofReport:
+    """What can be proved of a TARGET; see `mha_sym.audit.prove_pair.prove_target`.
+
+    ``audited`` is what a check of it gave; it names the faults of code that is refuted.
+    """
+    made = prove_target(target, against=against, **said)
+    return ProofReport(made if audited is None else with_audit(made, audited))
 
 
 def proof_json(proof: CodeProof) -> dict[str, Any]:
@@ -62,8 +73,14 @@ def proof_json(proof: CodeProof) -> dict[str, Any]:
         "layout": proof.layout,
         "specification": proof.conventions,
         "against": proof.against or None,
-        "source": [{"file": p.file, "line": p.line, "what": what} for p, what in sources(proof)],
+        "source": [
+            {"file": p.file, "line": p.line, "what": what,
+             "called_from": [{"file": one.file, "line": one.line} for one in p.callers]}
+            for p, what in sources(proof)
+        ],
         "cases": [_case(one) for one in proof.cases],
+        "faults": [_fault(one) for one in proof.faults],
+        "ran": [_ran(one) for one in proof.ran],
         "notes": list(proof.notes),
         "seconds": {name: round(value, 3) for name, value in proof.seconds.items()},
         "problem": None if proof.problem is None else proof.problem.one_line(),
@@ -76,6 +93,19 @@ def _case(one: CaseProof) -> dict[str, Any]:
         "first_wrong": None if one.departure is None else one.departure.first,
         "outputs": [_outcome(outcome) for outcome in one.outcomes],
         "validated_at": [dict(sizes) for sizes in one.agreed],
+    }  # fmt: skip
+
+
+def _fault(one: Explanation) -> dict[str, Any]:
+    return {
+        "name": one.name, "words": one.words, "mend": one.mend, "where": one.where, "cases": list(one.cases),
+    }  # fmt: skip
+
+
+def _ran(one: Compared) -> dict[str, Any]:
+    return {
+        "case": one.case, "stage": one.stage, "where": one.place, "got": one.got, "expected": one.expected,
+        "difference": one.difference, "bound": one.bound.value, "sizes": dict(one.sizes),
     }  # fmt: skip
 
 
@@ -136,10 +166,16 @@ def proof_text(proof: CodeProof) -> str:
     lines = [_headline(proof)]
     lines += _row("as", proof.conventions) if proof.conventions and not proof.against else []
     lines += _row("layout", proof.layout)
+    for fault in proof.faults:
+        lines += list(_fault_lines(fault))
+    for place, what in sources(proof) if proof.verdict is not Verdict.PROVED else []:
+        lines += _row("line", f"{_spot(place)}  {what}")
+        for caller in place.callers[:_CALLERS]:
+            lines += _row("", f"called from {_spot(caller)}  {caller.what}")
     for one in proof.cases:
         lines += list(_case_lines(one))
-    for place, what in sources(proof) if proof.verdict is not Verdict.PROVED else []:
-        lines += _row("line", f"{place.file}{f':{place.line}' if place.line else ''}  {what}")
+    for found in proof.ran:
+        lines += list(_ran_lines(found))
     if proof.problem is not None:
         lines += _row("not read", proof.problem.one_line())
     for words in assumptions(proof):
@@ -147,7 +183,7 @@ def proof_text(proof: CodeProof) -> str:
     for words in proof.notes:
         lines += _row("note", words)
     spent = ", ".join(f"{name} {value:.2f} s" for name, value in proof.seconds.items())
-    return "\n".join([*lines, *_row("time", spent)])
+    return "\n".join([*lines, *(_row("time", spent) if spent else [])])
 
 
 def _headline(proof: CodeProof) -> str:
@@ -158,16 +194,40 @@ def _headline(proof: CodeProof) -> str:
     if proof.verdict is Verdict.PROVED:
         return f"PROVED      {proof.target} is {what} {scope}"
     if proof.verdict is Verdict.REFUTED:
-        return f"REFUTED     {proof.target} is not {what}"
+        by = ": running it shows it, not a proof" if proof.only_ran else ""
+        return f"REFUTED     {proof.target} is not {what}{by}"
     asked = f"is it equal to {proof.against}? " if proof.against else ""
     return f"UNDECIDED   {proof.target}: {asked}neither a proof nor a counterexample was found"
+
+
+def _fault_lines(one: Explanation) -> Iterator[str]:
+    where = f" ({', '.join(one.cases)})" if one.cases else ""
+    yield from _row("fault", f"{one.name}{where}: {one.words}")
+    yield from _row("mend", one.mend)
+
+
+def _ran_lines(one: Compared) -> Iterator[str]:
+    sizes = ", ".join(f"{name}={size}" for name, size in one.sizes.items())
+    text = f"{one.case}: {one.stage}[{one.place}] is {one.got:.10g}, not {one.expected:.10g}, at {sizes}"
+    yield from _row("run", f"{text}; off by {one.difference:.2g}, rounding by {one.bound.value:.2g} at most")
+
+
+def _spot(place: Place) -> str:
+    return f"{place.file}:{place.line}" if place.line else place.file
+
+
+def _covers(case: str) -> str:
+    """What a proof of a way of calling covers besides what its name says: a mask that is handed over stands for any."""
+    if case.startswith("causal (additive)"):
+        return "; for any additive mask that leaves every query a key, the causal one among them"
+    return "; for any mask that leaves every query a key, the causal one among them" if case == _BOOLEAN else ""
 
 
 def _case_lines(one: CaseProof) -> Iterator[str]:
     steps = sum(o.steps for o in one.outcomes)
     said = f"{one.case}: {one.verdict.value}"
     if one.verdict is Verdict.PROVED:
-        said += f", {steps} steps replayed by the checker"
+        said += f", {steps} steps replayed by the checker{_covers(one.case)}"
     yield from _row("case", said)
     for outcome in one.outcomes:
         found = outcome.counterexample

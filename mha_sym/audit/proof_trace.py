@@ -25,6 +25,8 @@ from mha_sym.importers.fold import pruned
 from mha_sym.importers.graph import Array
 from mha_sym.importers.run import run
 
+#: operations that only move entries
+_MOVES = (g.Reshape, g.Permute)
 #: so many values are put right together at most
 _TOGETHER = 3
 
@@ -113,9 +115,11 @@ class _Work:
     def mended(self) -> Iterator[int]:
         """Nodes, the earliest first, which put right put the output right: alone, or with others of their line."""
         for number, value in enumerate(self.values):
-            if isinstance(self.graph.nodes[number].op, g.Input | g.Constant):
+            op, names = self.graph.nodes[number].op, self.names[number]
+            if isinstance(op, g.Input | g.Constant):
                 continue
-            if any(self.repaired({number: look}) for look in self.looks.instead_of(value, self.names[number])):
+            instead = self.looks.others(names, isinstance(op, _MOVES), isinstance(op, g.Contract))
+            if any(self.repaired({number: look}) for look in self.looks.of_shape(value, instead)):
                 yield number
             together = self.alike(number)
             if len(together) > 1:
@@ -123,19 +127,24 @@ class _Work:
                 yield from (n for one in mending for n in together if not np.array_equal(one[n], self.values[n]))
 
     def alike(self, number: int) -> list[int]:
-        """The nodes that are made like this one in the same line, if this is the first of them."""
+        """The nodes that are made like this one in the same line, if this is the first; none if all seem right."""
         mine = self.graph.nodes[number]
         if isinstance(mine.op, g.Input | g.Constant | g.SizeValue):
             return []
         found = [n for n, node in enumerate(self.graph.nodes) if _kind(node) == _kind(mine)]
-        return found if found[0] == number and len(found) <= _TOGETHER else []
+        first = found[0] == number and len(found) <= _TOGETHER
+        weights = any(name[:2] in ("w_", "b_") for name in self.names[number])
+        doubtful = weights or isinstance(mine.op, _MOVES) or not all(self.names[n] for n in found)
+        return found if first and doubtful else []
 
     def jointly(self, numbers: Sequence[int]) -> Iterator[dict[int, Array]]:
         """Queries, keys and values, or their weights, in place of these, each in one of them."""
         for kind in self.looks.together():
             for order in permutations(kind, len(numbers)):
-                each = [self.looks.as_one(name, self.values[n]) for name, n in zip(order, numbers, strict=True)]
-                if all(each):
+                pairs = list(zip(order, numbers, strict=True))
+                each = [self.looks.as_one(name, self.values[n]) for name, n in pairs]
+                fitting = all(name[:2] in ("w_", "b_") or name in (self.names[n] or name) for name, n in pairs)
+                if all(each) and fitting:
                     yield {n: looks[0] for n, looks in zip(numbers, each, strict=True)}
 
     # ------------------------------------------------------------ where nothing is right any more

@@ -7,6 +7,7 @@ prover, checker and refuter as every theorem.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,10 +21,10 @@ from mha_sym.audit.mask_word import mask_as_meant
 from mha_sym.audit.own_tables import at_few_positions, with_own_tables, with_tables
 from mha_sym.audit.position_tables import whole, with_bias
 from mha_sym.audit.proof_claims import against_specification, refuted, together
-from mha_sym.audit.proof_conditions import excluded, in_words, once
-from mha_sym.audit.proof_import import Import, fixed_sizes, imported, validate
+from mha_sym.audit.proof_conditions import excluded, in_words, once, one_by_one
+from mha_sym.audit.proof_import import Import, any_setting, fixed_sizes, imported, validate
 from mha_sym.audit.proof_stages import in_stages
-from mha_sym.audit.proof_trace import departure
+from mha_sym.audit.proof_trace import Departure, departure
 from mha_sym.audit.setting import Setting, ties_of
 from mha_sym.audit.settle import Wishes
 from mha_sym.axes import size_symbol
@@ -143,10 +144,13 @@ class Work:
             try:
                 made, note = self.freest(case)
                 done.append(made)
-            except ImportProblem as trouble:
+            except Problem as trouble:
                 problem = problem or trouble
+                done += self.unread(case)
                 continue
             notes += [] if note in notes or not note else [note]
+        if problem is not None and not isinstance(problem, ImportProblem) and not any(one.outcomes for one in done):
+            raise problem
         layout = self.impl.how_stored
         return CodeProof(
             self.impl.title, f"{layout.name}: {layout.words}", tuple(done), self.seconds, problem,
@@ -160,17 +164,34 @@ class Work:
         for words, tied, sizes in self.ladder(case):
             started = time.perf_counter()
             self.impl = replace(before, tied=tied)
+            leaks: tuple[str, ...] = ()
             try:
                 found = imported(self.impl, case, {**sizes, **fixed_sizes(before), **self.sizes})
+                leaks = found.leaks
                 self.seconds["import"] += time.perf_counter() - started
                 made = self.case(case, found)
             except Problem as problem:
-                refused = refused or problem
+                refused = refused or one_by_one(leaks, problem) or problem
+                if refused is not problem and leaks:
+                    break  # with other ties it goes through positions one by one, too
                 continue
             return made, f"it was followed only where {words}: {refused.what}" if refused else ""
         self.impl = before
         assert refused is not None
         raise refused
+
+    def unread(self, case: Case) -> list[CaseProof]:
+        """Where code that cannot be lifted departs, if it can be followed at all: whatever it is, it is not proved."""
+        for _, tied, sizes in self.ladder(case):
+            impl = replace(self.impl, tied=tied)
+            try:
+                found = imported(impl, case, {**sizes, **fixed_sizes(self.impl), **self.sizes})
+                found = replace(found, graph=fold(found.graph))
+                departs = replace(self, impl=impl).departs(case, found, any_setting(impl, case, found))
+            except Problem:
+                continue
+            return [CaseProof(case.name, Verdict.UNDECIDED, (), found, Lift({}, (), {}), departure=departs)]
+        return []
 
     def ladder(self, case: Case) -> Iterator[tuple[str, tuple[str, ...], dict[str, sympy.Expr]]]:
         """Sizes to try, the freest first: widths as code ties them, then sizes that wrong code may need to coincide."""
@@ -202,10 +223,19 @@ class Work:
         verdict = together(outcomes)
         biased = any(one.name in found.statement.inputs for one in looked_up(found.graph)[1])
         blames = verdict is not Verdict.PROVED and not biased  # in numbers, the specification has no such bias
-        departs = departure(self.impl, case, found, agreed[0]) if blames else None
+        departs = self.departs(case, found, agreed[0]) if blames else None
         sizes = tuple(dict(one.sizes) for one in agreed)
         made = CaseProof(case.name, verdict, outcomes, found, lifted, sizes, departs)
         return self.with_conditions(case, made, depth)
+
+    def departs(self, case: Case, found: Import, setting: Setting) -> Departure | None:
+        """Where the code departs, with this mask or with other values of the same mask."""
+        made = departure(self.impl, case, found, setting)
+        for other in () if made is not None else cases_of(self.impl):
+            if other != case and masks_of(other) == masks_of(case):
+                with contextlib.suppress(Problem):
+                    made = made or departure(self.impl, other, found, any_setting(self.impl, other, found))
+        return made
 
     def with_own_tables(self, found: Import, lifted: Lift) -> tuple[Import, Lift, tuple[Outcome, ...]] | None:
         """A refutation at a few positions, with the tables that the code makes; None if there is none."""

@@ -65,13 +65,15 @@ def check(
     if output is not None:
         refuse_page(output, force=force)
     target = _part(target, at)
+    if against is not None:
+        _loadable(against)
     with contextlib.redirect_stdout(sys.stderr):  # what the target itself prints is not the report
         report = _checked(target, options)
     if report.problem is not None and not report.compared and not as_json:
         raise report.problem
     if report.problem is not None and wants_traceback():
         traceback.print_exception(report.problem)
-    proof = _proof(target, against, options) if prove and report.compared else None
+    proof = _proof(target, against, options, report) if prove and report.compared else None
     if output is not None:
         write_page(output, report, None if proof is None else proof.text(), force=force)
     if as_json:
@@ -81,6 +83,18 @@ def check(
     if proof is None or against is None:
         return int(report.exit_code) or int(proof is not None and proof.exit_code)
     return int(proof.exit_code)  # it answers what was asked
+
+
+def _loadable(target: str) -> None:
+    """Complain about the other target before the first is run for long.
+
+    Raises:
+        Problem: if there is no such file, or nothing of that name in it.
+    """
+    from mha_sym.audit.target import load
+
+    with contextlib.redirect_stdout(sys.stderr):
+        load(target)
 
 
 def _answers(report: str, proof: str | None, against: str | None) -> list[str]:
@@ -125,8 +139,8 @@ def _part(target: str, at: str | None) -> str:
     return target if at is None else part_of(target, at)
 
 
-def _proof(target: str, against: str | None, options: dict[str, Any]) -> Any:
-    """What can be proved of an implementation."""
+def _proof(target: str, against: str | None, options: dict[str, Any], report: Any) -> Any:
+    """What can be proved of an implementation, and what the report on it adds."""
     from mha_sym.audit.dump import is_dump
     from mha_sym.audit.proof_report import proved
     from mha_sym.errors import Problem
@@ -135,7 +149,7 @@ def _proof(target: str, against: str | None, options: dict[str, Any]) -> Any:
         raise Problem("a dump holds numbers, of which nothing can be proved", hint="give the code that computes them")
     words = ("heads", "kv_heads", "layout", "causal", "batch_first")
     with contextlib.redirect_stdout(sys.stderr):
-        return proved(target, against, **{word: options[word] for word in words})
+        return proved(target, against, report, **{word: options[word] for word in words})
 
 
 def _checked(target: str, options: dict[str, Any]) -> Any:

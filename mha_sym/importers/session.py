@@ -115,8 +115,8 @@ def _user_place(frame: FrameType | None) -> Place:
         if not any(part in name.replace("\\", "/") for part in _NOT_THEIRS):
             if found and name.startswith(_PACKAGE):
                 break
-            line = frame.f_lineno
-            found.append(Place(name, line, linecache.getline(name, line).strip()))
+            one = Place(name, frame.f_lineno, linecache.getline(name, frame.f_lineno).strip())
+            found += [] if one in found[-1:] else [one]  # a generator is called from its own line
         frame = frame.f_back
     return replace(found[0], callers=tuple(found[1:])) if found else Place()
 

@@ -1,15 +1,17 @@
 """Real balls: numbers for exact evaluation that are known to hold the true value.
 
-Defines `Balls`, elements for `mha_sym.evaluate(..., exact=...)`, and `surely_different`.  A ball
-(python-flint's ``arb``) is a midpoint with a radius; two values are certainly different when their balls
-do not meet.  No floating-point tolerance occurs here.
+Defines `Balls`, elements for `mha_sym.evaluate(..., exact=...)`, `REAL`, functions by name, and `surely_different`.
+A ball (python-flint's ``arb``) is a midpoint with a radius; two values are certainly different when their balls do not
+meet.  No floating-point tolerance occurs here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import sympy
 from flint import arb, ctx, fmpq
 
@@ -58,6 +60,23 @@ class Balls:
     def ball(self, value: Fraction) -> Any:
         """A rational as a ball."""
         return arb(fmpq(value.numerator, value.denominator))
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A function of `REAL` on arrays of balls; not a number where it has no value.
+
+        Example:
+            >>> Balls().function("abs")(np.array([arb(-2)], object)).tolist() == [2]
+            True
+        """
+        made: Callable[..., Any] = np.frompyfunc(_MAPS[name], 1, 1)
+        return made
+
+
+#: functions of a real number that are what they are called, in floating point
+REAL: dict[str, Callable[..., Any]] = {
+    "abs": np.abs, "tanh": np.tanh, "sqrt": np.sqrt, "log": np.log, "sin": np.sin, "cos": np.cos,
+}  # fmt: skip
+_MAPS: dict[str, Callable[[Any], Any]] = {name: getattr(arb, name, abs) for name in REAL}
 
 
 def surely_different(left: Any, right: Any) -> bool:

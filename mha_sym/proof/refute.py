@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from mha_sym.evaluate import evaluate_all
 from mha_sym.exact import Elements, Rationals
 from mha_sym.expr import Expr, Input, Permute, Transpose, as_expr, inputs, walk
 from mha_sym.plan import least_sizes, plan_of
-from mha_sym.proof.balls import Balls, surely_different
+from mha_sym.proof.balls import REAL, Balls, surely_different
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
 #: sizes tried first: pairwise distinct, and three heads or more, since wrong permutations may be right at two
@@ -181,7 +182,10 @@ class _Search:
         arrays = {n: trial.arrays[n] if exact is None else _exact_array(trial.arrays[n], exact) for n in names}
         sizes = {n: trial.sizes[n] for n in symbols}
         try:
-            return evaluate_all(list(exprs), arrays, sizes=sizes, permutations=trial.permutations, exact=exact)
+            return evaluate_all(
+                list(exprs), arrays, sizes=sizes, permutations=trial.permutations, exact=exact,
+                functions=_functions(exact),
+            )  # fmt: skip
         except NoValue:
             return None
 
@@ -262,6 +266,17 @@ class _Search:
                 return (str(left), str(right)) if left != right else None
             return (left.str(12), right.str(12)) if surely_different(left, right) else None
         return None
+
+
+def _functions(exact: Any) -> dict[str, Callable[..., Any]]:
+    """Functions of a real number by name, as they are computed here."""
+    if exact is None:
+        return REAL
+    return {name: exact.function(name) if isinstance(exact, Balls) else partial(_no_fraction, name) for name in REAL}
+
+
+def _no_fraction(name: str, *args: Any) -> Any:
+    raise NotExact("its value is no fraction", where=name)
 
 
 def _item(values: Any, place: tuple[int, ...]) -> Any:
