@@ -160,3 +160,25 @@ def test_both_regions_of_a_maximum_are_met() -> None:
     largest = graph.maximum(x, y)
     found = {compare(largest, x, 10**6, seed=f"{seed}").same for seed in range(12)}
     assert found == {True, False}
+
+
+def test_what_is_out_of_reach_while_closed_is_opened() -> None:
+    """An exponential of a quotient is none; of ``1/(e^x e^-x)`` it is, once that is known to be 1."""
+    graph = Graph(1000)
+    (x,) = leaves(graph, 1)
+    unit = graph.exp(x) * graph.exp(graph.minus_one * x)
+    found = compare(graph.exp(graph.inverse(unit)), graph.exp(unit), 10_000)
+    assert found.same and found.left == found.right
+    assert not compare(graph.exp(graph.inverse(unit)), graph.exp(unit) * graph.rational(2), 10_000).same
+    with pytest.raises(Beyond):
+        compare(graph.exp(graph.inverse(graph.exp(x))), graph.exp(x), 10_000)
+
+
+def test_work_is_what_the_fields_did() -> None:
+    graph = Graph(1000)
+    x, y, z = leaves(graph, 3)
+    assert compare(x, x, 10_000).work == Values((x,), 10_000).field.work
+    open_ = compare(x * (y + z), x * y + x * z, 10_000)
+    values = Values((x * (y + z), x * y + x * z), 10_000)
+    values.of(x * (y + z)), values.of(x * y + x * z)
+    assert open_.same and open_.work == values.field.work > 0
