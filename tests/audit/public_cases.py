@@ -1,9 +1,8 @@
 """Public reports of wrong attention, each as a small input of our own: a formula over axes with one step as reported.
 
-Defines `FAULTY` (what must be named), `RIGHT` (what was reported and is right), `LIMITED` (what runs at some sizes
-only, and is said to) and `REFUSED` (what cannot be compared, and the line that says so), by the numbers of the cases;
-no code is taken from anybody.  Where a head mask acts (cases
-157, 158 and 161) is tested in `tests.audit.test_probes`.
+Defines `FAULTY` (what must be named), `RELAID` (what would be right under another layout) and `RIGHT` (what was
+reported and is right), by the numbers of the cases; no code is taken from anybody.  What runs at some sizes only, or
+not at all, is in `tests.audit.public_limits`, and what is no input, and why, in `tests.audit.public_numbers`.
 """
 
 from __future__ import annotations
@@ -66,9 +65,10 @@ IN_BLOCKS, BY_GROUP = Convention("grouped_packed_linear"), Convention("grouped_b
 
 def faulty(
     names: str, convention: Convention = PLAIN, framework: str = "torch", tied: tuple[str, ...] | None = None,
-    **steps: Step,
+    sizes: dict[str, int] | None = None, **steps: Step,
 ) -> Public:  # fmt: skip
-    return Public(implementation(convention, steps, framework, names, tied), tuple(names.split()))
+    options = {"sizes": sizes} if sizes else {}
+    return Public(implementation(convention, steps, framework, names, tied), tuple(names.split()), options)
 
 
 def times(factor: Callable[[Given], float]) -> Step:
@@ -182,8 +182,10 @@ FAULTY: dict[int, Public] = {
         leave=lambda c, y: c.o.view(y, y.shape[1], y.shape[0], -1),
     ),
     25: faulty("softmax_over_queries", softmax=over(-2)),
+    26: faulty("softmax_over_batch_and_queries", softmax=over(0, 2)),
     28: faulty("softmax_over_queries", CROSS, "numpy", softmax=over(2)),
     29: faulty("softmax_over_queries", Convention("separate"), softmax=over(2)),
+    31: faulty("softmax_over_batch_and_heads", framework="numpy", softmax=over(0, 1)),
     32: faulty("scale_by_joined_width", BIASED, scaled=times(lambda c: (c.h * c.k) ** -0.5)),
     34: faulty("scale_by_d_model", framework="numpy", scaled=times(lambda c: c.x[0].shape[-1] ** -0.5)),
     35: faulty("scale_inverted", scaled=lambda c, raw: raw / c.factor),
@@ -224,13 +226,12 @@ FAULTY: dict[int, Public] = {
     92: faulty("grouped_by_group_taken_for_blocks", BY_GROUP, "numpy", read=grouped_blocks),
     94: faulty("packed_per_head_taken_for_blocks", Convention("torch_packed", "qkvo"),
                read=lambda c: unpacked(c, ("h", "three", "k"), TORCH_NAMES)),
+    95: faulty("grouped_by_group_taken_for_blocks", BY_GROUP, read=grouped_blocks, sizes={"G": 2, "R": 3}),
     100: faulty("groups_tiled", GROUPED, share=only("kv", in_turn, "share")),
     101: faulty("groups_tiled weights_ignored_by_einsum", GROUPED, share=only("kv", in_turn, "share"),
                 mix=two_names_for_the_keys),
-    103: replace(
-        faulty("groups_taken_in_turns_of_their_number", GROUPED,
-               share=only("kv", picked(lambda r, g, n: r // g % g), "share")), options={"sizes": {"G": 2, "R": 3}},
-    ),
+    103: faulty("groups_taken_in_turns_of_their_number", GROUPED, sizes={"G": 2, "R": 3},
+                share=only("kv", picked(lambda r, g, n: r // g % g), "share")),
     104: faulty("groups_by_tiles_of_2", GROUPED,
                 share=only("kv", picked(lambda r, g, n: r // 2 * 2 // n), "share")),
     107: faulty("value_matrix_zero", Convention("linear", "qkvo"),
@@ -239,6 +240,10 @@ FAULTY: dict[int, Public] = {
     122: faulty("softmax_with_a_zero_key", softmax=one_more_key),
     124: faulty("projections_transposed", Convention("linear"), weights=turned("w_q", "w_k", "w_v")),
     125: faulty("output_matrix_transposed", Convention("linear", "qkvo"), "numpy", weights=turned("w_o")),
+    127: faulty("projections_transposed", PLAIN, "numpy", weights=turned("w_q", "w_k", "w_v")),
+    128: faulty("output_matrix_reshaped", weights=with_weights(
+        lambda c: {"w_o": c.o.view(c.o.move(c.w["w_o"], 1, 0), *c.w["w_o"].shape)}
+    )),  # of scales of quantised weights there, here of a matrix
     139: faulty("inputs_split_before_projection", tied=("d_v", "d_model"), project=each_head_its_own),
     140: faulty("keys_used_as_values", weights=taken_from(v="k")),
     142: Public(implementation(PLAIN, {"output": lambda c, joined: joined}, "torch", "no W_O", ("d_v", "d_model")),
@@ -264,6 +269,31 @@ FAULTY: dict[int, Public] = {
     211: faulty("join_without_transpose", framework="numpy", join=viewed_out),
     **public_positions.FAULTY,
 }  # fmt: skip
+
+
+# ---------------------------------------------------------------- what would be right under another layout
+
+
+def read_by_rank(ranks: int) -> Step:
+    """Rows [Q; K; V] cut into pieces, one for each rank, which takes its own for [q; k; v]."""
+
+    def read(c: Given) -> Any:
+        w, w_o = c.stored["w_qkv"], c.stored["w_o"]
+        own = [c.o.chunk(piece, 3, 0) for piece in c.o.chunk(w, ranks, 0)]
+        parts = (c.o.cat([piece[n] for piece in own], 0).T for n in range(3))
+        return {**dict(zip(("w_q", "w_k", "w_v"), parts, strict=True)), "w_o": w_o.T}
+
+    return read
+
+
+def by_rank(ranks: int, framework: str) -> Public:
+    code = implementation(Convention("packed_linear"), {"read": read_by_rank(ranks)}, framework, f"{ranks} ranks")
+    says = f"packed_linear, {ranks} shards of [Q; K; V]"
+    return Public(replace(code, tied=("d_v",)), options={"sizes": {"h": 8}}, says=says)
+
+
+#: no fault of the catalogue: the report says under which layout of the stored weights the output would be right
+RELAID: dict[int, Public] = {83: by_rank(4, "torch"), 86: by_rank(4, "numpy"), 151: by_rank(2, "torch")}
 
 
 # ---------------------------------------------------------------- what must not be flagged
@@ -300,180 +330,4 @@ RIGHT: dict[int, Any] = {
     217: corpus_right.STYLES["strict upper triangle hidden"],
     218: project_once,
     220: biased_keys(weights=with_weights(lambda c: {"b_k": 0 * c.w["b_k"]})),
-}  # fmt: skip
-
-
-# ---------------------------------------------------------------- what runs at some sizes only
-
-
-def heads_cut(x: Any, heads: int, width: int) -> Any:
-    return x.reshape(*x.shape[:2], heads, width).swapaxes(1, 2)
-
-
-def attended(q: Any, k: Any, v: Any) -> Any:
-    return softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])) @ v
-
-
-def joined_by_the_width_of_keys(x, w_q, w_k, w_v, w_o, heads):
-    d = w_q.shape[1] // heads
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    return attended(q, k, v).swapaxes(1, 2).reshape(*x.shape[:2], heads * d) @ w_o
-
-
-def values_cut_by_the_width_of_keys(x, w_q, w_k, w_v, w_o, heads):
-    q, k, v = (heads_cut(x @ w, heads, w_q.shape[1] // heads) for w in (w_q, w_k, w_v))
-    return attended(q, k, v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-def joined_by_the_width_of_the_input(x, w_q, w_k, w_v, w_o, heads):
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    return attended(q, k, v).swapaxes(1, 2).reshape(x.shape) @ w_o
-
-
-def width_of_a_head_computed(x, w_q, w_k, w_v, w_o, heads):
-    q, k, v = (heads_cut(x @ w, heads, x.shape[-1] // heads) for w in (w_q, w_k, w_v))
-    return attended(q, k, v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-def guarded(x, w_q, w_k, w_v, w_o, heads):
-    if w_q.shape[1] != x.shape[-1]:
-        raise ValueError("the heads together must be as wide as the input")
-    return matmul_and_transpose(x, w_q, w_k, w_v, w_o, heads)
-
-
-_SAME_WIDTHS = "runs only where d_v = d_k and d_model = h d_k"
-
-#: they agree where they run, and the report says where that is
-LIMITED: dict[int, Public] = {
-    130: Public(joined_by_the_width_of_keys, says="runs only where d_v = d_k,"),
-    133: Public(width_of_a_head_computed, says=_SAME_WIDTHS),
-    134: Public(joined_by_the_width_of_the_input, says=_SAME_WIDTHS),
-    136: Public(values_cut_by_the_width_of_keys, says="runs only where d_v = d_k,"),
-    137: Public(guarded, says=_SAME_WIDTHS),
-}  # fmt: skip
-
-
-# ---------------------------------------------------------------- what cannot be compared
-
-
-def output_per_head_first(x, w_q, w_k, w_v, w_o, heads):
-    """W_O on (B, H, T, d) before the heads are joined."""
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    return (softmax(q @ k.swapaxes(2, 3)) @ v @ w_o).reshape(*x.shape[:2], -1)
-
-
-def groups_left_as_they_are(x, w_q, w_k, w_v, w_o, heads, kv_heads):
-    q, k, v = (
-        (x @ w).reshape(*x.shape[:2], n, -1).swapaxes(1, 2)
-        for w, n in ((w_q, heads), (w_k, kv_heads), (w_v, kv_heads))
-    )
-    return (softmax(q @ k.swapaxes(2, 3)) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-def all_axes_of_the_keys_reversed(x, w_q, w_k, w_v, w_o, heads):
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    return (softmax(q @ k.T) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-def view_of_what_is_not_contiguous(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
-    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
-    a = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
-    return (a @ v).transpose(1, 2).view(*x.shape[:2], -1) @ w_o
-
-
-def plus_infinity_after_the_softmax(x, w_q, w_k, w_v, w_o, heads, keep=None):
-    """Minus minus infinity, filled in after the softmax."""
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    a = softmax(q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]))
-    a = a if keep is None else np.where(keep, a, np.inf)
-    with np.errstate(invalid="ignore"):
-        return (a @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-def diagonal_hidden(x, w_q, w_k, w_v, w_o, heads):
-    with np.errstate(invalid="ignore"):
-        return masked(x, w_q, w_k, w_v, w_o, heads, keep=np.tri(x.shape[1], k=-1, dtype=bool))
-
-
-def averaged_weights(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
-    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
-    a = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
-    return (a @ v).transpose(1, 2).flatten(2) @ w_o, a.mean(1)
-
-
-def dropout_of_the_weights(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
-    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
-    return functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1).transpose(1, 2).flatten(2) @ w_o
-
-
-def dropout_of_the_output(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
-    q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
-    z = functional.dropout(functional.scaled_dot_product_attention(q, k, v), 0.1)
-    return z.transpose(1, 2).flatten(2) @ w_o
-
-
-def buffer_of_the_width(x, w_q, w_k, w_v, w_o, heads):
-    """The causal buffer is as long as the input is wide."""
-    keep = np.tri(x.shape[-1], dtype=bool)[: x.shape[1], : x.shape[1]]
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    z = softmax(np.where(keep, q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1]), -np.inf)) @ v
-    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-def keys_as_wide_as_queries(x, weights, heads, kv_heads):
-    """The rows of the keys are counted by the width of the queries."""
-    width = weights["w_o"].shape[1]
-    q, k, v = (x @ part.T for part in np.split(weights["w_qkv"], [width, 2 * width]))
-    q, k, v = (one.reshape(*x.shape[:2], n, -1) for one, n in ((q, heads), (k, kv_heads), (v, kv_heads)))
-    k, v = (np.repeat(one, heads // kv_heads, axis=2) for one in (k, v))
-    z = attended(*(one.swapaxes(1, 2) for one in (q, k, v)))
-    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ weights["w_o"].T
-
-
-def each_head_as_wide_as_the_input(x, w_q, w_k, w_v, w_o, heads):
-    """Every head has all of each projection, so that the heads together are h times as wide as W_O expects."""
-    z = softmax((x @ w_q) @ (x @ w_k).swapaxes(1, 2)) @ (x @ w_v)
-    return np.concatenate([z] * heads, axis=-1) @ w_o
-
-
-def heads_of_before_pruning(x, w_q, w_k, w_v, w_o, heads):
-    """Some heads are pruned from the weights, and the number of heads is the old one."""
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads + 1, w.shape[1] // heads) for w in (w_q, w_k, w_v))
-    return attended(q, k, v).reshape(*x.shape[:2], -1) @ w_o
-
-
-def bias_of_before_pruning(x, w_q, w_k, w_v, w_o, heads):
-    """A bias for each head that has one head more than there are."""
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    scores = q @ k.swapaxes(2, 3) + np.zeros((heads + 1, x.shape[1], x.shape[1]))
-    return (softmax(scores) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-def batch_for_features(x, w_q, w_k, w_v, w_o, heads):
-    """(B h, T, d) turned to (T, d, B h): the batch meets the queries."""
-    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
-    q, k = (one.reshape(-1, *one.shape[2:]) for one in (q, k))
-    a = softmax(q @ k.transpose(1, 2, 0)).reshape(*v.shape[:3], -1)
-    return (a @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
-
-
-REFUSED: dict[int, Public] = {
-    23: Public(output_per_head_first, says="raised ValueError"),
-    52: Public(plus_infinity_after_the_softmax, says="returns (nan|inf) in y"),
-    74: Public(Implementation(call=diagonal_hidden, causal=True), says="returns nan in y"),
-    77: Public(Implementation(call=buffer_of_the_width, causal=True), options={"sizes": {"T": 9, "d_model": 6}},
-               says="raised ValueError"),
-    80: Public(masked, options={"sizes": {"B": 3, "T": 5, "S": 5}, "lengths": (4, 0, 2)}, says="keeps no key|no key"),
-    97: Public(Implementation(call=keys_as_wide_as_queries, layout="grouped_packed_linear"), says="raised ValueError"),
-    106: Public(groups_left_as_they_are, says="raised ValueError"),
-    148: Public(each_head_as_wide_as_the_input, says="raised ValueError"),
-    163: Public(heads_of_before_pruning, says="raised ValueError"),
-    166: Public(bias_of_before_pruning, says="raised ValueError"),
-    187: Public(dropout_of_the_weights, says="random from call to call"),
-    188: Public(dropout_of_the_output, says="random from call to call"),
-    191: Public(Implementation(call=averaged_weights, returns=("y", "weights"), framework="torch"),
-                says="returns weights in the wrong shape"),
-    199: Public(batch_for_features, says="raised ValueError"),
-    202: Public(all_axes_of_the_keys_reversed, says="raised ValueError"),
-    203: Public(view_of_what_is_not_contiguous, says="raised RuntimeError"),
 }  # fmt: skip
