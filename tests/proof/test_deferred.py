@@ -165,13 +165,14 @@ def test_both_regions_of_a_maximum_are_met() -> None:
 def test_what_is_out_of_reach_while_closed_is_opened() -> None:
     """An exponential of a quotient is none; of ``1/(e^x e^-x)`` it is, once that is known to be 1."""
     graph = Graph(1000)
-    (x,) = leaves(graph, 1)
+    x, y = leaves(graph, 2)
     unit = graph.exp(x) * graph.exp(graph.minus_one * x)
-    found = compare(graph.exp(graph.inverse(unit)), graph.exp(unit), 10_000)
+    left, right = graph.exp(graph.inverse(unit) * y), graph.exp(unit * y)
+    found = compare(left, right, 10_000)
     assert found.same and found.left == found.right
-    assert not compare(graph.exp(graph.inverse(unit)), graph.exp(unit) * graph.rational(2), 10_000).same
+    assert not compare(left, right * graph.rational(2), 10_000).same
     with pytest.raises(Beyond):
-        compare(graph.exp(graph.inverse(graph.exp(x))), graph.exp(x), 10_000)
+        compare(graph.exp(graph.inverse(graph.exp(x)) * y), graph.exp(x), 10_000)
 
 
 def test_work_is_what_the_fields_did() -> None:
