@@ -66,7 +66,7 @@ def positive_because(condition: Condition) -> str:
 
 
 #: said where definitions stand with the claims
-DEFINED_BELOW = "What is not given is defined where it occurs first: in a line with a reason for it, or before the lines."
+DEFINED_BELOW = "What is not given is defined where it occurs first: in a line, as its reason says, or before them."
 
 
 def positions(letters: Sequence[str], quote: str = "") -> str:
