@@ -289,6 +289,19 @@ def test_joined_positions_are_written_as_products() -> None:
     assert str(entry(Join(Input("Z", (d.h, d.k)), (d.h, d.k)), {"(h k)": "c"})) == "Z[floor(c/d_k), Mod(c, d_k)]"
 
 
+def test_only_what_is_taken_apart_is_summed_part_by_part() -> None:
+    """A position in a product axis that all take as it is stays one."""
+    h, k, t = axis("h"), axis("k", "d_k"), axis("t", "T")
+    hk = product(h, k)
+    a, w, both = Input("a", (hk,)), Input("w", (h, k)), Input("b", (hk, t))
+    assert str(entry(Contract((a, both), (t,)))) == "Sum(a[c]*b[c, t], (c, 0, d_k*h - 1))"
+    assert str(entry(Reduce("sum", Map("exp", (a,)), (hk,)))) == "Sum(exp(a[c]), (c, 0, d_k*h - 1))"
+    assert str(entry(Contract((a, Join(w, (h, k))), ()))) == (
+        "Sum(a[d_k*r + j]*w[r, j], (j, 0, d_k - 1), (r, 0, h - 1))")
+    compared = entry(Contract((Compare("le", hk, t), both), (t,)))
+    assert [len(one.limits) for one in compared.atoms(sympy.Sum)] == [1]
+
+
 def test_names_are_kept_when_folded() -> None:
     assert str(entry(layer.z, fold=True)) == "Sum(A[b, r, t, s]*V[b, r, s, j], (s, 0, S - 1))"
     assert str(entry(layer.weights, fold=True)) == "exp(S[b, r, t, s])/Sum(exp(S[b, r, t, u]), (u, 0, S - 1))"
