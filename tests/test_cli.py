@@ -143,8 +143,8 @@ def test_no_command_shows_the_help_and_is_no_success(capsys: Capture) -> None:
 )
 def test_usage_errors_are_one_line(args: list[str], message: str, capsys: Capture) -> None:
     assert main(args) == Exit.UNUSABLE
-    err = capsys.readouterr().err
-    assert err.startswith(message)
+    out, err = capsys.readouterr()
+    assert err.startswith(message) and not out
     assert err.count("\n") == 1
 
 

@@ -307,5 +307,5 @@ def _same_again(impl: Implementation, word: str, first: Array, again: Array | No
     if again is None or np.any(np.abs(np.where(finite, first, 0) - np.where(finite, again, 0)) > slack):
         raise Unsteady(
             f"{impl.title} is random from call to call: {word} differs on the same input",
-            hint="switch dropout off (in torch: .eval())",
+            hint="switch off what is random, such as dropout (in torch: .eval()), or seed it anew in every call",
         )

@@ -27,13 +27,15 @@ from mha_sym.errors import Problem
 
 #: how often it is called for an average, and how many standard errors that may be off in any of the entries
 _CALLS, _ERRORS = 400, 6.0
+#: so few heads and features that what is dropped leaves few values, where they are free
+_FEW = {"h": 2, "d_k": 2, "d_v": 2}
 
 
 def explained(problem: Unsteady, impl: Implementation, case: Case, wishes: Wishes) -> Unsteady:
     """The problem of an implementation that is random, which names dropout where that is the reason."""
     try:
         setting = draw_setting(impl, case, wishes.seed, 0, wishes.sizes, wishes.lengths)
-        how = _switched_off(impl, case, setting) or _on_average(impl, case, setting)
+        how = _switched_off(impl, case, setting) or _on_average(impl, case, setting, wishes)
     except Problem:
         return problem
     if how:
@@ -82,7 +84,7 @@ def _later(args: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(("is_causal",), args, strict=False))
 
 
-def _on_average(impl: Implementation, case: Case, setting: Setting) -> str:
+def _on_average(impl: Implementation, case: Case, setting: Setting, wishes: Wishes) -> str:
     """What the average of many calls is: that of the right output, where weights or outputs are dropped."""
     spec = specification(impl, case)
     right = spec.values(setting.arrays, setting.sizes)["y"]
@@ -91,7 +93,30 @@ def _on_average(impl: Implementation, case: Case, setting: Setting) -> str:
     off = np.abs(seen.mean(axis=0) - right) / error
     if off.max() > _ERRORS or seen.std(axis=0).max() < 1e-3 * np.abs(right).max():
         return ""
-    return f"its average over {_CALLS} calls is the right output to {off.max():.2g} standard errors"
+    values = _values_at_one_token(impl, case, wishes)
+    if not 1 < values <= _CALLS // 2:  # noise that is added, or multiplied, never gives the same number twice
+        return ""
+    return (
+        f"its average over {_CALLS} calls is the right output to {off.max():.2g} standard errors, and for one token no"
+        f" entry takes more than {values} values, as where weights are dropped or scaled"
+    )
+
+
+def _values_at_one_token(impl: Implementation, case: Case, wishes: Wishes) -> int:
+    """The most values that an entry of the output takes in many calls with one token; 0 if it does not run there.
+
+    A weight is dropped or scaled there, and nothing else; so few heads and features give few values.
+    """
+    given = dict(wishes.sizes or {})
+    for sizes in ({**_FEW, "T": 1, "S": 1}, {"T": 1, "S": 1}):
+        free = {name: size for name, size in sizes.items() if name not in given}
+        try:
+            setting = draw_setting(impl, case, wishes.seed, 0, {**given, **free}, wishes.lengths)
+            seen = np.stack([run_once(impl, setting.arguments, setting.sizes)["y"] for _ in range(_CALLS)])
+        except Problem:
+            continue
+        return max(len(np.unique(entry)) for entry in seen.reshape(_CALLS, -1).T)
+    return 0
 
 
 # ---------------------------------------------------------------- training mode

@@ -86,8 +86,9 @@ def _handed(impl: Implementation, name: str, word: str) -> Iterator[Implementati
     call = replace(inner, module=handed(inner.module)) if isinstance(inner, WithoutTables) else handed(inner)
     for order in _ORDERS[TAKES[word][0]]:
         yield replace(
-            impl, call=call, takes=(*impl.takes, word), axes={**impl.axes, word: order}, notes=_notes(impl, name)
-        )
+            impl, call=call, takes=(*impl.takes, word), axes={**impl.axes, word: order}, notes=_notes(impl, name),
+            trained=None if impl.trained is None else handed(impl.trained),
+        )  # fmt: skip
 
 
 def _notes(impl: Implementation, name: str) -> tuple[str, ...]:

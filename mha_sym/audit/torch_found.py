@@ -8,6 +8,7 @@ module's output within the bound, on two draws.  This runs the module.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from mha_sym.audit.implementation import Implementation, left_alone
 from mha_sym.audit.naming import HEADS, KV_HEADS, MASKS_CALLED, attribute, namings, supposed
 from mha_sym.audit.own_tables import Own, first_fitting, turning
 from mha_sym.audit.position_tables import WithoutTables
+from mha_sym.audit.proof_import import fixed_sizes
 from mha_sym.audit.readings import Reading, Seen, reproducing
 from mha_sym.audit.rotary_found import found as fitting
 from mha_sym.audit.torch_modules import copied, first_output, from_torch, parameters_of, required, undescribed
@@ -86,7 +88,7 @@ def _turned(module: Any, probe: _Probe, own: Own, refusal: Problem) -> Implement
             break
     else:
         made = probe.supposed(refusal)
-    described = turning(replace(made, call=probe.call), own)
+    described = turning(replace(made, call=probe.call), own, fixed_sizes(made)["d_k"])
     if probe.dtype == "float64" and fitting(described) is None:
         return found(module, probe.name, refusal, "float32")
     return first_fitting(described)
@@ -218,11 +220,18 @@ class _Probe:
         made = Implementation(
             call=self.code, module=self.module, heads=self.heads,
             kv_heads=self.kv_heads if readings[0].layout.grouped else None, weights=self.weights, framework="torch",
-            dtype=self.dtype, name=self.name,
+            dtype=self.dtype, name=self.name, trained=self._trained(),
             said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND), **described(names, readings),
         )  # fmt: skip
         filled = [f"{n} was handed over as {_said(one)}, where nothing else is said" for n, one in self.named.items()]
         return replace(made, notes=(*made.notes, *filled, *self.zeroed(), *left_alone(self.module.forward, ("x",))))
+
+    def _trained(self) -> Callable[..., Any] | None:
+        """The module in training mode, if it was handed over so and needs no tables to be taken out."""
+        if not self.training or self.code != self.call:
+            return None
+        module = copy.deepcopy(self.module).train()
+        return lambda weights, x, **named: first_output(module, weights, (x,), {**self.named, **named})
 
     def zeroed(self) -> list[str]:
         """A note on its tables."""

@@ -97,6 +97,8 @@ def _show(answers: Sequence[Answer]) -> None:
 
     tried = [a for a in answers if isinstance(a, Proved)]
     results = [a.result for a in tried]
+    if answers and not results:
+        return  # why nothing was tried is told instead, line by line
     if results:
         write(table(results))
     for one in tried:

@@ -27,8 +27,8 @@ def recheck(file: Path, seconds: float, as_json: bool) -> int:
 
     FILE may also be what derive --format json wrote; the certificate in it is checked.
 
-    Ends with 0 if it is accepted, 1 if it is rejected or states something else than the library's theorem of its
-    name, 2 if it cannot be read or not be checked in time.
+    Ends with 0 if it is accepted, whether the library has a theorem of its name or not, 1 if it is rejected or states
+    something else than the library's theorem of its name, 2 if it cannot be read or not be checked in time.
     """
     from mha_sym.proof.recheck import ACCEPTED, CODES, recheck_apart
 
@@ -50,6 +50,11 @@ def recheck(file: Path, seconds: float, as_json: bool) -> int:
 
 #: what is said of a statement that is not the library's
 DIFFERS = "differs from the library in "
+#: what is said of one of a name that the library does not have: it is replayed, and what it says is for the reader
+UNKNOWN = "not in the library"
+
+
+_OF_NO_NAME = "; the library has no theorem of this name, and nothing else says what it states"
 
 
 def _content(file: Path) -> bytes:
@@ -85,14 +90,15 @@ def _comparison(text: bytes, name: str) -> str:
     from mha_sym.proof.certificate_file import difference, read, statement
 
     if name not in theorem_names():  # never a path: a name in a file must not choose what is run
-        return "not in the library"
+        return UNKNOWN
     found = difference(read(text).statement, statement(load(name)))
     return f"{DIFFERS}{found}" if found else "as in the library"
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
     """What was checked; words of the file stay on one line, so that they cannot pass for lines of ours."""
-    yield f"{result['theorem']}: {result['verdict']}"
+    unknown = result.get("statement") == UNKNOWN
+    yield f"{result['theorem']}: {result['verdict']}{_OF_NO_NAME if unknown else ''}"
     yield f"  {' '.join(result['title'].split())}"
     yield f"  goals: {len(result['goals'])} ({', '.join(result['goals'])})"
     yield f"  steps: {result['steps']}"

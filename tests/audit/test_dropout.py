@@ -41,8 +41,18 @@ def test_dropout_in_numpy_is_named_by_its_average():
     assert "eval()" in found.hint
 
 
-def test_other_randomness_is_not_called_dropout():
-    assert "dropout_active" not in refused(numpy_code(shuffled)).what
+def noisy(a):
+    return a + 0.1 * np.random.default_rng().standard_normal(a.shape)
+
+
+def jittered(a):
+    return a * (1 + 0.3 * np.random.default_rng().standard_normal(a.shape))
+
+
+@pytest.mark.parametrize("change", [shuffled, noisy, jittered])
+def test_other_randomness_is_not_called_dropout(change):
+    found = refused(numpy_code(change))  # of two of these the average is the right output, too
+    assert "dropout_active" not in found.what and "is random from call to call" in found.what
 
 
 def torch_code(attend):
@@ -84,6 +94,29 @@ class Layer(torch.nn.Module):
         q, k, v = (one(x).unflatten(-1, (2, 4)).transpose(1, 2) for one in (self.q, self.k, self.v))
         y = self.o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
         return self.other(y) if self.training and self.other is not None else y
+
+
+class Found(torch.nn.Module):
+    """Attention of which nothing is described, with dropout."""
+
+    def __init__(self, rate=0.25):
+        super().__init__()
+        self.num_heads = 2
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (torch.nn.Linear(8, 8) for _ in range(4))
+        self.drop = torch.nn.Dropout(rate)
+
+    def forward(self, x, mask=None):
+        q, k, v = (one(x).unflatten(-1, (2, 4)).transpose(1, 2) for one in (self.q_proj, self.k_proj, self.v_proj))
+        scores = q @ k.transpose(-2, -1) / 2
+        weights = self.drop((scores if mask is None else scores + mask).softmax(-1))
+        return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_dropout_of_a_module_that_was_found_by_its_names_is_noted():
+    report = check(Found())
+    assert report.ok and [note for note in report.notes if "dropout_active: in training mode its output" in note]
+    for quiet in (Found().eval(), Found(0.0)):
+        assert not [note for note in check(quiet).notes if "training" in note]
 
 
 NAMES = {f"w_{letter}": f"{letter}.weight" for letter in "qkvo"}
