@@ -107,16 +107,15 @@ def with_own_tables(impl: Implementation) -> Implementation:
             f"{impl.title} takes no tables of rotary positions, and none were found in its code", where=impl.title,
             expected="arguments cos and sin, or cosines and sines of positions that it computes or keeps",
         )  # fmt: skip
-    tied, own = found
-    described = turning(tied, own)
+    described = turning(*found)
     if impl.positions is not None:
         described = [one for one in described if str(one.positions) == str(impl.positions)] or described
     return replace(first_fitting(described), tied=impl.tied)
 
 
-def turning(impl: Implementation, own: Own) -> list[Implementation]:
-    """Code that makes some tables, under every convention that they may go with."""
-    return [replace(impl, rotary=one, own=own, notes=(*impl.notes, _NOTE)) for one in conventions_of(impl, own)]
+def turning(impl: Implementation, own: Own, features: sympy.Expr | int) -> list[Implementation]:
+    """Code that makes some tables, under every convention that they may go with in heads of so many features."""
+    return [replace(impl, rotary=one, own=own, notes=(*impl.notes, _NOTE)) for one in conventions_of(own, features)]
 
 
 def first_fitting(described: Sequence[Implementation]) -> Implementation:
@@ -131,16 +130,15 @@ def first_fitting(described: Sequence[Implementation]) -> Implementation:
 _NOTE = "it makes cosines and sines of positions by itself; which features they turn was looked for by running it"
 
 
-def conventions_of(impl: Implementation, own: Own) -> list[Rotary]:
+def conventions_of(own: Own, features: sympy.Expr | int) -> list[Rotary]:
     """The conventions that tables of this width may go with: of all features of a head, or of the first ones."""
-    known = fixed_sizes(impl).get("d_k")
     width = 2 * own.pairs
-    every = not width.is_Integer or known == width
+    every = not width.is_Integer or width == features
     return [Rotary(one, None if every else int(width), "pair") for one in PAIRS]
 
 
-def _traced(impl: Implementation) -> tuple[Implementation, Own] | None:
-    """The tables of a function, and the ties of sizes at which it can be followed."""
+def _traced(impl: Implementation) -> tuple[Implementation, Own, sympy.Expr] | None:
+    """The tables of a function, the ties of sizes at which it can be followed, and the features of a head there."""
     h, k = size_symbol("h"), size_symbol("d_k")
     for tied in ties_of(impl):
         sizes: dict[str, Any] = {name: {"d_v": k, "d_model": h * k}[name] for name in tied}
@@ -150,7 +148,7 @@ def _traced(impl: Implementation) -> tuple[Implementation, Own] | None:
             own = own_of(found.graph, found.statement.dims.t.size)
         except Problem:
             continue
-        return None if own is None else (replace(impl, tied=tied, rotary=None), own)
+        return None if own is None else (replace(impl, tied=tied, rotary=None), own, found.statement.dims.k.size)
     return None
 
 

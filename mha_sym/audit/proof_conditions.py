@@ -1,6 +1,6 @@
 """Conditions that code puts on sizes, and what each leaves out.
 
-Defines `once`, `excluded` and `in_words`.
+Defines `once`, `excluded` and `in_words`; and `one_by_one`, for code that was followed at one length only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 import sympy
 
-from mha_sym.importers.graph import Condition
+from mha_sym.errors import Problem
+from mha_sym.importers.graph import Condition, ImportProblem
 
 Sizes = Mapping[str, sympy.Expr | int]
 
@@ -48,3 +49,22 @@ def excluded(condition: Condition) -> Sizes | None:
 def in_words(sizes: Sizes | None) -> str:
     """``B = 1, T = h``."""
     return ", ".join(f"{name} = {size}" for name, size in (sizes or {}).items())
+
+
+def one_by_one(leaks: Sequence[str], problem: Problem) -> Problem | None:
+    """What to say of code that loops over positions and could not be read; None of other code.
+
+    Example:
+        >>> told = one_by_one(("T = 4, since its value is asked for at a.py:7, for t in range(n):",), Problem("no"))
+        >>> print(told.what)
+        the code goes through positions one by one, so it was followed at T = 4 only, and there: no
+    """
+    leak = next((one for one in leaks if one.startswith(("T = ", "S = "))), None)
+    if leak is None:
+        return None
+    size, _, place = leak.partition(", since its value is asked for at ")
+    return ImportProblem(
+        f"the code goes through positions one by one, so it was followed at {size} only, and there: {problem.what}",
+        where=place, hint="compute all positions at once, as a product over the whole axis; without --prove, check "
+        "compares it in numbers as it is",
+    )  # fmt: skip

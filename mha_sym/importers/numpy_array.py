@@ -16,6 +16,7 @@ import sympy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mha_sym.importers.graph import Ref
+from mha_sym.importers.numpy_slices import counted, sliced
 from mha_sym.importers.session import Dim, Session, exact
 from mha_sym.importers.sizes import same
 
@@ -325,28 +326,6 @@ def masked(session: Session, ref: Ref, key: Sequence[Any], new: Ref) -> Ref:
         builder.refuse("a mask has the sizes of the axes that it picks from", got=f"{mask.sizes}", expected=f"{whole}")
     keep = builder.reshape(mask.ref, [*mask.sizes, *[1] * (rank - ahead - mask.ndim)])
     return builder.map("where", keep, new, ref)
-
-
-def counted(session: Session, at: Any, size: sympy.Expr) -> sympy.Expr:
-    """A position counted from the front."""
-    return sympy.expand(at + size) if not session.decide(sympy.Ge(at, 0)) else at
-
-
-def sliced(session: Session, ref: Ref, axis: int, key: slice) -> Ref:
-    """``x[start:stop]`` along an axis, with Python's rules; a step turns into a list of positions."""
-    builder = session.here()
-    size = builder.shape(ref)[axis]
-    step = 1 if key.step is None else key.step
-    if step != 1:
-        if not size.is_Integer:
-            session.leak(size)
-        return builder.gather(ref, axis, list(range(int(size))[key]))
-    bounds = []
-    for value, default in ((key.start, sympy.Integer(0)), (key.stop, size)):
-        number = default if value is None else counted(session, exact(value), size)
-        beyond = number != default and session.decide(sympy.Gt(number, size))
-        bounds.append(size if beyond else number)
-    return builder.slice(ref, axis, bounds[0], sympy.expand(bounds[1] - bounds[0]))
 
 
 def placed(session: Session, ref: Ref, key: Mapping[int, Any], new: Ref) -> Ref:
