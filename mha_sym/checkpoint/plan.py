@@ -7,11 +7,11 @@ here, before a byte is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mha_sym.arrays import size_value
 from mha_sym.attention.conversion import Conversion, conversion
-from mha_sym.attention.layouts import Layout
+from mha_sym.attention.layouts import LAYOUTS, Layout
 from mha_sym.checkpoint.layers import Layer, names_in_file
 from mha_sym.checkpoint.tensor import Tensor, words
 from mha_sym.errors import DataProblem, Problem
@@ -107,7 +107,7 @@ def planned(layer: Layer, tensors: Mapping[str, Tensor], wish: Wish, known: dict
     """
     given = {stored: tensors[name] for stored, name in layer.names.items()}
     try:
-        sizes = _sizes(given, wish)
+        sizes = _sizes_or_other(given, wish)
         copies = _copies(sizes, wish)
         key = (layer.biases, _zeros(layer, wish), copies == 1)
         made = known[key] if key in known else known.setdefault(key, _conversion(wish, key))
@@ -138,6 +138,30 @@ def _sizes(given: Mapping[str, Tensor], wish: Wish) -> dict[str, int]:
         groups = wish.kv_heads if wish.kv_heads is not None else one
         known |= {} if groups is None else {"G": groups}
     return wish.source.sizes(given, known)
+
+
+def _sizes_or_other(given: Mapping[str, Tensor], wish: Wish) -> dict[str, int]:
+    """The same; if shapes do not fit, with the layouts of the same names that they do fit."""
+    try:
+        return _sizes(given, wish)
+    except DataProblem as problem:
+        own = wish.source.name
+        others = [one for one in LAYOUTS.values() if one.name != own and set(given) <= set(one.stored("qkvo"))]
+        fitting = [one.name for one in others if _fits(given, replace(wish, source=one))]
+        if fitting:
+            problem.hint = f"{' and '.join(fitting)} has the same names, and these shapes fit it: --from {fitting[0]}"
+        raise
+
+
+def _fits(given: Mapping[str, Tensor], wish: Wish) -> bool:
+    """Whether shapes are those of a layout."""
+    if not set(wish.source.stored("")) <= set(given):
+        return False
+    try:
+        _sizes(given, wish)
+    except Problem:
+        return False
+    return True
 
 
 def _copies(sizes: Mapping[str, int], wish: Wish) -> int:

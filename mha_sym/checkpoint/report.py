@@ -88,6 +88,10 @@ class Converted:
             yield f"of {copies} key and value heads, which are alike bit for bit, one is stored"
         if self._other_order:
             yield "query heads changed their order with their rows of W_O; whatever else is kept by head must follow"
+        if len({plan.conversion.biases for plan in self.plans}) > 1:
+            yield "layers differ in their biases: is that meant, or are some missing from the file?"
+        if self.wish.heads is not None and not self.wish.source.heads_are_an_axis():
+            yield f"that there are {self.wish.heads} heads is as you said: nothing in the file tells it, so check it"
         if self.beside:
             more = f" and {len(self.beside) - 6} more" if len(self.beside) > 6 else ""
             yield f"carried over from beside the layers: {', '.join(self.beside[:6])}{more}"

@@ -12,6 +12,7 @@ import click
 
 from mha_sym.cli.common import (
     Exit,
+    complain,
     json_option,
     refuse_existing,
     traceback_option,
@@ -67,11 +68,20 @@ def convert(as_json: bool, certificate: Path | None, coq: Path | None, **options
     for file, text in ((certificate, _certificate), (coq, _coq)):
         if file is not None:
             write_file(file, text(_only(done)), force=options["force"])
+            complain(f"{file} is written: {_goals(done)}")
     if as_json:
         write_json(done.json())
     else:
         write(done.text())
     return Exit.OK
+
+
+def _goals(done: Converted) -> str:
+    """How many goals the proof has, which are more than equalities where a packed matrix is proved block by block."""
+    [one] = done.proofs
+    goals = sum(len(outcome.certificates) for outcome in one.report.claims)
+    blocks = ", as packed parameters are proved block by block" if goals > one.claims else ""
+    return f"{one.claims} equalities in {goals} goals{blocks}"
 
 
 def _only(done: Converted) -> Report:
@@ -92,5 +102,12 @@ def _certificate(report: Report) -> str:
 
 def _coq(report: Report) -> str:
     from mha_sym.export.coq import coq_file
+    from mha_sym.export.coq_terms import NotExported
 
-    return coq_file(report)
+    try:
+        return coq_file(report)
+    except NotExported as problem:
+        raise Problem(
+            f"the new file is written, and its proof for Coq is not: {problem.what}", got=problem.got,
+            hint="--certificate writes it for mha-sym recheck; query heads that take turns have no Coq export yet",
+        ) from problem

@@ -339,3 +339,40 @@ def test_a_way_back_that_is_wrong(asked: bool, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Differs, match=said):
         run(tmp_path, "opt", "packed_by_head", by_hand.opt(by_hand.Heads()), heads=3)
     assert [one.name for one in tmp_path.iterdir()] == ["in.npz"]
+
+
+# ---------------------------------------------------------------- what a reader should know
+
+
+def fused(*shape: int) -> by_hand.Arrays:
+    """A layer of 4 heads under the names that GPT-2 and nanoGPT share."""
+    rng = np.random.default_rng(3)
+    return {"c_attn.weight": rng.normal(size=shape), "c_proj.weight": rng.normal(size=(24, 24))}
+
+
+def test_a_file_of_another_layout_with_the_same_names_is_told_by_its_shapes(tmp_path: Path) -> None:
+    with pytest.raises(Problem) as told:
+        run(tmp_path, "gpt2", "bert", fused(72, 24), heads=4)
+    assert "--from nanogpt" in told.value.hint and "these shapes fit it" in told.value.hint
+    with pytest.raises(Problem) as told:
+        run(tmp_path, "gpt2", "bert", fused(70, 24), heads=4)  # nothing fits this
+    assert "--from" not in told.value.hint
+
+
+def test_that_nothing_tells_the_number_of_heads_is_said(tmp_path: Path) -> None:
+    words = "heads is as you said"
+    assert any(words in note for note in run(tmp_path, "gpt2", "nanogpt", fused(24, 72), heads=4).notes())
+    layer = {name: np.ones(shape) for name, shape in {
+        "query/kernel": (24, 4, 6), "key/kernel": (24, 4, 6), "value/kernel": (24, 4, 6), "out/kernel": (4, 6, 24),
+    }.items()}  # fmt: skip
+    done = convert(saved(tmp_path / "flax.npz", layer), tmp_path / "b.npz", "flax", "linear")
+    assert not any(words in note for note in done.notes())
+
+
+def test_layers_that_differ_in_their_biases_are_told(tmp_path: Path) -> None:
+    biased = {**fused(24, 72), "c_attn.bias": np.ones(72), "c_proj.bias": np.ones(24)}
+    told = "layers differ in their biases"
+    unlike = run(tmp_path, "gpt2", "nanogpt", biased, fused(24, 72), heads=4)
+    assert any(told in note for note in unlike.notes())
+    alike = run(tmp_path, "gpt2", "nanogpt", biased, biased, heads=4, force=True)
+    assert not any(told in note for note in alike.notes())

@@ -37,6 +37,7 @@ CONVERTED   in.npz to out.npz: 2 layers
   memory    at most 2.3 KiB of tensors at a time, to make one
   note      h.0.attn.w_k holds 1 NaN, moved as stored
   note      query heads changed their order with their rows of W_O; whatever else is kept by head must follow
+  note      that there are 6 heads is as you said: nothing in the file tells it, so check it
   note      carried over from beside the layers: q_norm
   note      scale, masks, positions and the order of features in a head stay: what loads it must have the same
 """
