@@ -26,6 +26,8 @@ from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: formulas narrower than this need no places to be broken at; those wider than a column have the reason below them
 NARROW, COLUMN = 22.0, 29.0
+#: so wide a sign has its meaning beside it
+SIGN = 9.0
 
 PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[utf8]{inputenc}
@@ -67,9 +69,11 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 % \stage{number}{formula}{why}: a claim in one line
 \newcommand{\stage}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{92mm}{%
   \formula{#2}}\hspace{3mm}\parbox[t]{61mm}{\raggedright\footnotesize #3}\par\vspace{2pt}}
-% \sign{sign}{range}{meaning}: a row of the table of notation; \defined{formula}{reason}: a definition
+% \sign{sign}{range}{meaning}: a row of the table of notation, \widesign a wide one; \defined{formula}{reason}
 \newcommand{\sign}[3]{\par\leavevmode\parbox[t]{38mm}{\raggedright$#1$}\hspace{2mm}\parbox[t]{48mm}{%
   \raggedright$#2$}\hspace{2mm}\parbox[t]{74mm}{\raggedright #3}\par}
+\newcommand{\widesign}[3]{\par\leavevmode\parbox[t]{165mm}{\raggedright$#1$}\par\nopagebreak
+  \leavevmode\hspace*{40mm}\parbox[t]{48mm}{\raggedright$#2$}\hspace{2mm}\parbox[t]{74mm}{\raggedright #3}\par}
 \newcommand{\defined}[2]{\par\leavevmode\parbox[t]{119mm}{\formula{#1}}\hspace{3mm}\parbox[t]{43mm}{%
   \raggedright\footnotesize #2}\par}
 \newcommand{\widedefined}[2]{\par\leavevmode\parbox[t]{165mm}{\formula{#1}}\par\nopagebreak
@@ -137,7 +141,8 @@ class _Writer:
     def _signs(self, words: Vocabulary) -> Iterator[str]:
         for row in sign_rows(words, self.notation):
             values = f" ${_breakable(row.values)}$" if row.values else ""
-            yield _command("sign", row.sign, row.range or r"\text{one number}", _pieces(row.meaning) + values)
+            name = "sign" if latex_width(row.sign) <= SIGN else "widesign"
+            yield _command(name, row.sign, row.range or r"\text{one number}", _pieces(row.meaning) + values)
         names = [f"{_pieces(one)}." for one in naming(self.found, self.notation)]
         yield from _items(names) if names else []
         if words.named:

@@ -5,6 +5,8 @@ Defines `given_words` and `defined_words`.  Names that nobody knows are told by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mha_sym.expr import Input
 
 #: of what a tensor whose name ends so belongs to
@@ -20,6 +22,7 @@ _LAYER = {
     "Q": "queries, head by head", "K": "keys, head by head", "V": "values, head by head",
     "Q_flat": f"queries {_SIDE_BY_SIDE}", "K_flat": f"keys {_SIDE_BY_SIDE}", "V_flat": f"values {_SIDE_BY_SIDE}",
     "S": "scores, head by head", "A": "attention weights, head by head", "Z": "outputs of the heads",
+    "A_wide": "attention weights of one wide head",
     "C": f"outputs {_SIDE_BY_SIDE}", "Concat": "the outputs of separate heads, side by side",
     "Y": "output of the layer", "Y_sep": "output of the layer that runs each head on its own and concatenates",
     "Y_sum": "output of the layer that adds up what its heads give",
@@ -49,8 +52,16 @@ def given_words(name: str, node: Input) -> str:
         return f"{_ROLES[node.role]} of {_OF[last]}"
     if node.role == "data" and root == "X":
         return f"input that the {_LAST_AXES[last]} are made of" if last in _LAST_AXES else "input of the layer"
-    known = _LAYER.get(name) if node.role == "data" else None
-    return f"any {known}" if known else _ROLES[node.role]
+    if node.role != "data":
+        return _ROLES[node.role]
+    return f"any {_LAYER[name]}" if name in _LAYER else _data_words([one.name for one in node.over])
+
+
+def _data_words(axes: Sequence[str]) -> str:
+    """What an input whose name says nothing is, by the names of its axes."""
+    if axes[-2:] == ["t", "s"]:
+        return "any scores"
+    return f"{_ROLES['data']}, one for each feature of a token" if axes[-1:] == ["m"] else _ROLES["data"]
 
 
 def defined_words(root: str, label: str, made: str) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +125,13 @@ def test_tensors_that_a_line_defines_are_transposed_too(proved: Callable[[str], 
     assert "= Q_flat[b, r d_k + j, t]" in shown
     assert "Q_flat[b, t, " not in shown and "C[b,t,c]" not in shown
     assert not re.search(r"Y\S*\[b,t,m\]", shown)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_named_axes_fit_on_the_page(proved: Callable[[str], Report], tmp_path: Path) -> None:
+    found = rewritten(derivation(proved("combined_layer_eq_separate_layer")), Convention("i", axes=True))
+    (tmp_path / "page.tex").write_text(FORMATS["latex"](found), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-500:]
+    assert max(map(float, re.findall(r"Overfull \\hbox \(([\d.]+)pt", ended.stdout)), default=0.0) <= 5
