@@ -99,10 +99,13 @@ def draw_sizes(
         >>> sizes["h"], coincidences(sizes)
         (4, ())
     """
+    unknown = [name for name in fixed if name not in SIZES]
+    if unknown:
+        raise DataProblem(f"there is no size {unknown[0]!r}", expected=", ".join(SIZES))
     for name, value in fixed.items():
-        if value < 1:
+        if type(value) is not int or value < 1:
             raise DataProblem(
-                f"{name} cannot be {value}", expected="sizes of at least 1",
+                f"{name} cannot be {value}", expected="whole sizes of at least 1",
                 hint="an empty axis has no rows to attend to, and no head is no attention",
             )  # fmt: skip
     wanted = [name for name in SIZES if name in set(names)]

@@ -281,9 +281,15 @@ def _tokens(arrays: Mapping[str, Stored], settings: DumpSettings, name: str) -> 
     for word, tokens in (("x", "T"), ("x_q", "T"), ("x_k", "S")):
         if word in arrays:
             shape = arrays[word].shape
-            if len(shape) != 3 or 0 in shape:
-                axes = "(b, t, m)" if settings.batch_first else "(t, b, m)"
-                raise DataProblem(f"{word} has the wrong axes", where=name, expected=axes, got=str(shape))
+            axes = ("B", tokens, "d_model") if settings.batch_first else (tokens, "B", "d_model")
+            if len(shape) != 3:
+                letters = "(b, t, m)" if settings.batch_first else "(t, b, m)"
+                raise DataProblem(f"{word} has the wrong axes", where=name, expected=letters, got=str(shape))
+            if 0 in shape:
+                empty = ", ".join(f"{axis} = 0" for axis, size in zip(axes, shape, strict=True) if size == 0)
+                raise DataProblem(
+                    f"{word} is empty: {empty}", where=name, expected="sizes of at least 1", got=f"shape {shape}"
+                )
             batch, count = shape[:2] if settings.batch_first else (shape[1], shape[0])
             found = {"B": batch, **found, tokens: count}
     return {**found, "S": found.get("S", found["T"])}

@@ -66,6 +66,7 @@ def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> I
     heads = attribute(module, HEADS)
     if heads is None:
         raise refusal
+    _divides(module, heads, name or type(module).__qualname__)
     probe = _Probe(module, heads, attribute(module, KV_HEADS), name, dtype)
     for names in namings(probe.shapes):
         readings = probe.readings(names)
@@ -73,6 +74,17 @@ def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> I
             return as_found(probe.implementation(names, readings))
     own = tables_of(probe.module, probe.weights, probe.width, dtype)
     return probe.supposed(refusal) if own is None else _turned(module, probe, own, refusal)
+
+
+def _divides(module: Any, heads: int, name: str) -> None:
+    """Refuse a number of heads that no width of the weights is a multiple of."""
+    shapes = {one: tuple(value.shape) for one, value in module.named_parameters() if value.ndim > 1}
+    if shapes and all(size % heads for shape in shapes.values() for size in shape):
+        raise TargetProblem(
+            f"{heads} heads do not divide any width of the weights of {name}", where=name,
+            got="; ".join(f"{one} {shape}" for one, shape in list(shapes.items())[:4]),
+            expected=f"h d_k columns, a multiple of {heads}",
+        )  # fmt: skip
 
 
 def _turned(module: Any, probe: _Probe, own: Own, refusal: Problem) -> Implementation:
