@@ -260,6 +260,10 @@ def _number(f: str, args: Sequence[Expr], order: Leaves) -> Expr | None:
         return times(args, order)
     if f == "div":
         return times([args[0], _inverse(args[1])], order)
+    if f in ("max", "min"):  # (a + b +- |a - b|)/2
+        apart = Map("fn:abs", (plus([args[0], _negative(args[1])], order),))
+        both = plus([*args, apart if f == "max" else _negative(apart)], order)
+        return times([Scalar(sympy.Rational(1, 2)), both], order)
     return _unary(f, args)
 
 
