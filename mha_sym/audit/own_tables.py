@@ -28,6 +28,7 @@ from mha_sym.importers import angles
 from mha_sym.importers import graph as g
 from mha_sym.importers.closed import content, part
 from mha_sym.importers.exact_run import exact_value
+from mha_sym.importers.fold import pruned
 from mha_sym.importers.graph import Array
 from mha_sym.importers.lift import Lift
 from mha_sym.importers.resize import filled, resized
@@ -80,7 +81,7 @@ class Own:
 
 def own_of(graph: g.Graph, length: sympy.Expr) -> Own | None:
     """The tables that a graph makes, None if it makes none, or such as are not of one angle."""
-    made = Own(*angles.opened(graph, length))
+    made = Own(*angles.opened(pruned(graph), length))
     have = {one.name for one in made.tables}
     if not {"cos", "sin"} <= have:
         return None
@@ -108,6 +109,8 @@ def with_own_tables(impl: Implementation) -> Implementation:
             expected="arguments cos and sin, or cosines and sines of positions that it computes or keeps",
         )  # fmt: skip
     described = turning(*found)
+    if impl.positions is None and fitting([found[0]]) is not None:
+        return impl  # what it makes turns nothing
     if impl.positions is not None:
         described = [one for one in described if str(one.positions) == str(impl.positions)] or described
     return replace(first_fitting(described), tied=impl.tied)
@@ -186,7 +189,7 @@ def with_tables(impl: Implementation, found: Import, called: str = "") -> Import
     if impl.own is None:
         return found
     statement = found.statement
-    graph, tables = angles.opened(found.graph, statement.dims.t.size, called)
+    graph, tables = angles.opened(pruned(found.graph), statement.dims.t.size, called)
     words = tuple(one.words() for one in tables)
     axes = {one.name: (statement.dims.t, axis(f"f_{one.name}", one.pairs)) for one in tables}
     given: dict[str, Expr] = {

@@ -124,8 +124,12 @@ def test_a_pickle_is_refused_unread(place: Path, capsys: pytest.CaptureFixture[s
 def test_the_proof_can_be_checked_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = ("--from", "llama", "--to", "phi3", "--heads", "6", "--certificate", "proof.json", "--coq", "proof.v")
     assert run(*line) == Exit.OK
+    written = capsys.readouterr().err.splitlines()[0]
     assert main(["recheck", "proof.json"]) == Exit.OK
-    assert "llama_to_phi3: accepted" in capsys.readouterr().out
+    checked = capsys.readouterr().out
+    goals = checked.partition("goals: ")[2].partition(" ")[0]
+    assert "llama_to_phi3: accepted" in checked
+    assert written == f"mha-sym: proof.json is written: 14 equalities in {goals} goals"
     assert "kept_W_K" in (place / "proof.v").read_text()
     (place / "out.npz").unlink()
     assert run(*line) == Exit.UNUSABLE  # the proofs are there
@@ -138,6 +142,14 @@ def test_a_proof_of_layers_that_are_not_alike(place: Path, capsys: pytest.Captur
     line = ("--from", "llama", "--to", "grouped", "--heads", "6", "--certificate", "proof.json")
     assert run(*line) == Exit.UNUSABLE
     assert "out.npz is written, and its proof is not: the layers need 2 theorems" in capsys.readouterr().err
+    assert sorted(one.name for one in place.iterdir()) == ["in.npz", "out.npz"]
+
+
+def test_heads_that_take_turns_have_no_proof_for_coq(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--from", "llama", "--to", "grouped_strided", "--heads", "6", "--coq", "proof.v") == Exit.UNUSABLE
+    shown = capsys.readouterr().err
+    assert shown.startswith("mha-sym: the new file is written, and its proof for Coq is not: ")
+    assert "--certificate writes it for mha-sym recheck" in shown and shown.count("\n") == 1
     assert sorted(one.name for one in place.iterdir()) == ["in.npz", "out.npz"]
 
 
