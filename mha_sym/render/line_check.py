@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -81,14 +81,19 @@ def check_lines(
 
 
 class _Case:
-    """A sample, the values of all sides on it, and what computes terms there."""
+    """A sample, and what computes terms and expressions there."""
 
     def __init__(self, sample: Sample, context: Context, sides: Sequence[Expr]) -> None:
         self.sample, self.context = sample, context
         self.floats = Numbers(Floats(), context, sample.sizes, sample.normal, sample.orders)
         self.exact = self._exact(sample.roots)
         self._places: dict[tuple[str, int], Any] = {}
-        self.values = dict(zip(map(id, sides), sample.values(sides), strict=True))
+        self.sides = sides
+
+    @cached_property
+    def values(self) -> dict[int, Values]:
+        """What einops makes of every side."""
+        return dict(zip(map(id, self.sides), self.sample.values(self.sides), strict=True))
 
     def places(self, variables: Sequence[Var]) -> dict[str, Any]:
         """Positions for every variable, the same for the same letter, so that claims share what they are made of."""

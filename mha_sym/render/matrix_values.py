@@ -68,6 +68,8 @@ def _spread(index: Index, numbers: Numbers, axis: int, fixed: frozenset[str] = f
     """All positions of the variables in a position, along one of two axes, but for those that are fixed."""
     free = [one for one in variables(index) if one.name not in fixed]
     shape = [numbers.size(one.domain) for one in free]
-    flat = np.indices(shape).reshape(len(shape), -1) if shape else ()
     ends = (-1, 1) if axis == 0 else (1, -1)
+    if len(shape) == 1:
+        return {free[0].name: numbers.every(shape[0], 0).reshape(ends)}
+    flat = np.indices(shape).reshape(len(shape), -1) if shape else ()
     return {one.name: row.reshape(ends) for one, row in zip(free, flat, strict=True)}

@@ -170,6 +170,7 @@ class Numbers:
         self._orders = {(name, False): np.array(order) for name, order in self.orders.items()}
         self._orders |= {(name, True): np.argsort(order) for (name, _), order in self._orders.items()}
         self._sizes: dict[Domain, int] = {}
+        self._ranges: dict[tuple[int, int], Any] = {}
 
     def at(self, term: Term, places: Places, depth: int = 1) -> Values:
         """The term where its free variables have these positions: integers, or arrays of at most ``depth`` axes.
@@ -177,31 +178,30 @@ class Numbers:
         Raises:
             NotExact: for what the numbers do not have.
         """
-        match term:
-            case Num(value):
-                return self.kind.number(value)
-            case Size(name, power):
-                return self.kind.root(int(name) if name.isdigit() else self.sizes[name], power)
+        match term:  # what occurs most stands first
             case Entry(name, at):
                 return self.entry(name, [self.index(one, places) for one in at])
-            case Cmp(op, left, right, offset):
-                here, there = self.index(left, places), self.index(right, places) + offset
-                return np.where(here <= there if op == "le" else here == there, *map(self.kind.number, _TRUTH))
-            case Add(args):
-                return _joined(np.add, [self.at(one, places, depth) for one in args])
             case Mul(args):
                 return _joined(np.multiply, [self.at(one, places, depth) for one in args])
             case Bind():
                 return self._bind(term, places, depth)
+            case Add(args):
+                return _joined(np.add, [self.at(one, places, depth) for one in args])
             case Apply(name, arg):
                 return self._apply(name, self.at(arg, places, depth))
+            case Size(name, power):
+                return self.kind.root(int(name) if name.isdigit() else self.sizes[name], power)
+            case Num(value):
+                return self.kind.number(value)
+            case Cmp(op, left, right, offset):
+                here, there = self.index(left, places), self.index(right, places) + offset
+                return np.where(here <= there if op == "le" else here == there, *map(self.kind.number, _TRUTH))
 
     def _bind(self, term: Bind, places: Places, depth: int) -> Values:
         """Along a new first axis, so that what does not depend on the position has fewer axes."""
         size = self.size(term.var.domain)
-        index = np.arange(size).reshape((size,) + (1,) * depth)
-        body = self.at(term.body, {**places, term.var.name: index}, depth + 1)
-        if np.ndim(body) <= depth:
+        body = self.at(term.body, {**places, term.var.name: self.every(size, depth)}, depth + 1)
+        if _axes(body) <= depth:
             return body if term.op == "max" else body * self.kind.number(Fraction(size))
         return (np.maximum if term.op == "max" else np.add).reduce(body, axis=0)
 
@@ -233,10 +233,12 @@ class Numbers:
         """All entries of a defined tensor at some fixed positions."""
         places: dict[str, Any] = {one.name: at for one, at in zip(definition.params, fixed, strict=True)}
         others = [one for one in definition.params if places[one.name] is None]
-        shape = [self.size(one.domain) for one in others]
-        places |= zip((one.name for one in others), np.indices(shape, sparse=True), strict=True)
+        shape = tuple([self.size(one.domain) for one in others])
+        places |= {one.name: self.every(shape[n], len(shape) - n - 1) for n, one in enumerate(others)}
         body = self.at(definition.body, places, len(shape))
-        return np.broadcast_to(body, shape) if shape else np.array(body)
+        if np.shape(body) == shape:
+            return np.asarray(body)
+        return np.broadcast_to(body, shape)
 
     def _constants(self, name: str) -> Values:
         cells = self.context.tables[name]
@@ -265,6 +267,12 @@ class Numbers:
             case Perm(name, inverse, inner):
                 found = self._orders[name, inverse][self.index(inner, places)]
                 return int(found) if found.ndim == 0 else found
+
+    def every(self, size: int, after: int) -> Any:
+        """All positions along one axis, with so many axes after it."""
+        if (size, after) not in self._ranges:
+            self._ranges[size, after] = np.arange(size).reshape((size,) + (1,) * after)
+        return self._ranges[size, after]
 
     def size(self, domain: Domain) -> int:
         """How many positions there are."""
@@ -306,7 +314,12 @@ def _size(term: Term, sizes: Mapping[str, int]) -> int:
 
 def _joined(join: Any, values: Sequence[Values]) -> Values:
     """Small arrays first: what depends on less is joined before it is spread out."""
-    found, *others = sorted(values, key=np.ndim)
+    found, *others = sorted(values, key=_axes)
     for one in others:
         found = join(found, one)
     return found
+
+
+def _axes(value: Values) -> int:
+    """How many axes a value has; a number has none."""
+    return value.ndim if isinstance(value, np.ndarray) else 0
