@@ -68,6 +68,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "deferred": {
         "one is node or one.number not in done -> one.number not in done": "a sum that has a value is that value",
         "0 -> -1": "counts work from another number, or takes the last of one argument for the first",
+        "_roots: 2 -> 1": "where there are no roots any number will do",
     },
     "denominators": {"inverse: 0 -> -1": "a bound that is larger"},
     "entry": {
