@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,6 +34,8 @@ from mha_sym.errors import Problem, TargetProblem
 
 #: batch, length
 _RUN_AT = ((2, 5), (3, 7))
+#: buffers with the frequencies of rotary positions, or with their tables
+_POSITIONS = re.compile(r"inv_freq|freqs|rope|rotary|(^|[._])(cos|sin)", re.IGNORECASE)
 _FOUND = "found by names, shapes and a probe in numbers"
 
 
@@ -73,7 +76,10 @@ def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> I
         if readings:
             return as_found(probe.implementation(names, readings))
     own = tables_of(probe.module, probe.weights, probe.width, dtype)
-    return probe.supposed(refusal) if own is None else _turned(module, probe, own, refusal)
+    if own is not None:
+        return _turned(module, probe, own, refusal)
+    probe.refuse_positions()
+    return probe.supposed(refusal)
 
 
 def _divides(module: Any, heads: int, name: str) -> None:
@@ -214,6 +220,17 @@ class _Probe:
         arrays = {ours: Stored(weights[theirs], "float64") for ours, theirs in names.items()}
         arrays |= {"x": Stored(x, "float64"), "y": Stored(y, "float64")}
         return Seen(arrays, DumpSettings(heads=self.heads, kv_heads=self.kv_heads, dtype=self.dtype), self.name)
+
+    def refuse_positions(self) -> None:
+        """Refuse a module that keeps something of positions, and does not use it as rotary positions are used."""
+        kept = [name for name, _ in self.module.named_buffers() if _POSITIONS.search(name)]
+        if kept:
+            raise TargetProblem(
+                f"{self.name} seems to make tables of rotary positions by itself, and they were not found in its code",
+                got=f"a buffer {kept[0]}",
+                expected="cosines and sines of positions that it computes or keeps, or that are handed over",
+                hint="let forward take cos and sin, or position_embeddings=(cos, sin), as transformers does",
+            )  # fmt: skip
 
     def supposed(self, refusal: Problem) -> Implementation:
         """What the names say, where no reading gives what the module gives: it may be wrong, and then it is shown.
