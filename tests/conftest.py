@@ -37,7 +37,7 @@ SLOW = (
     "audit/test_several.py", "importers/test_prove_mistakes.py",
     "test_readme.py", "test_packaging.py",
     "importers/test_rotary.py", "importers/test_own_tables.py", "importers/test_rotary_transformers.py",
-    "audit/test_rotary_faults.py",
+    "importers/test_import_soundness.py", "audit/test_rotary_faults.py",
     "importers/test_torch_proved.py", "importers/test_torch_transformers.py", "importers/test_torch_export.py",
     "test_interrupts.py", "fuzz/test_fuzz.py", "soundness/test_completeness.py", "soundness/test_trust.py",
     "soundness/test_forged.py",
