@@ -178,7 +178,7 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
         detour = any(key != keys[n] for key in keys[n:end])
         run = lines[n : n + 1] if detour else lines[n : end + 1]
         kept += [line for m, line in enumerate(run) if not m or line.rule == "factor"]
-        if regrouped(kept[-1].term, lines[end].term):
+        if n < end and regrouped(kept[-1].term, lines[end].term):
             kept.append(Line(lines[end].term, "exchange", "", REGROUPED))
         n = end + 1
     kept[-1] = replace(kept[-1], term=lines[-1].term) if len(kept) > 1 else kept[-1]
