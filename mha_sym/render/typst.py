@@ -34,6 +34,7 @@ PREAMBLE = r"""
 #let stage(n, it, why) = line(n, it, why, (6mm, 90mm, 61mm))
 #let sign(it, range, what) = block(above: 0.6em, below: 0.6em, grid(
   columns: (38mm, 48mm, 74mm), column-gutter: 2mm, it, range, what))
+#let widesign(it, range, what) = { line([], it, [], (0mm, 160mm, 0mm)); sign([], range, what) }
 #let defined(it, why) = line([], it, why, (0mm, 114mm, 43mm))
 #let widedefined(it, why) = { line([], it, [], (0mm, 160mm, 0mm)); line([], [], why, (0mm, 114mm, 43mm)) }
 #let control(what, words, where) = block(above: 1em, breakable: false, grid(
@@ -53,9 +54,9 @@ _TOKEN = re.compile(r"\\[A-Za-z]+\*?|\\.|\$|[{}~%]|``|''|---?|\n\s*\n|\s+|[^\\${
 #: commands whose arguments are formulas, by place; all other arguments are words
 _FORMULAS = {
     "statement": (0,), "start": (0,), "opening": (0,), "step": (1,), "widestep": (1,), "stage": (1,), "sign": (0, 1),
-    "defined": (0,), "widedefined": (0,), "control": (),
+    "widesign": (0, 1), "defined": (0,), "widedefined": (0,), "control": (),
 }  # fmt: skip
-_ARGUMENTS = {"statement": 2, "start": 1, "opening": 1, "sign": 3, "defined": 2, "widedefined": 2}
+_ARGUMENTS = {"statement": 2, "start": 1, "opening": 1, "sign": 3, "widesign": 3, "defined": 2, "widedefined": 2}
 _WORDS = {
     r"\dots": "…", r"\textbackslash": r"\\", r"\textasciitilde": r"\~", r"\textasciicircum": r"\^", r"\textless": r"\<",
     r"\textgreater": r"\>", "~": r"\u{a0}", "``": "“", "''": "”", "--": "–", "---": "—", r"\\": "\\ ",
