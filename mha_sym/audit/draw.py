@@ -103,7 +103,7 @@ def draw_sizes(
     if unknown:
         raise DataProblem(f"there is no size {unknown[0]!r}", expected=", ".join(SIZES))
     for name, value in fixed.items():
-        if type(value) is not int or value < 1:
+        if isinstance(value, bool) or int(value) != value or value < 1:
             raise DataProblem(
                 f"{name} cannot be {value}", expected="whole sizes of at least 1",
                 hint="an empty axis has no rows to attend to, and no head is no attention",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mha_sym.audit.call import Unsteady, run, run_once
+from mha_sym.audit.call import NotFinite, Unsteady, run, run_once
 from mha_sym.audit.cases import Case
 from mha_sym.audit.compare import evidence_of
 from mha_sym.audit.faults import find_fault
@@ -130,6 +130,8 @@ def training_note(impl: Implementation, case: Case, wishes: Wishes) -> tuple[str
         setting = draw_setting(impl, case, wishes.seed, 0, wishes.sizes, wishes.lengths)
         usual = run_once(impl, setting.arguments, setting.sizes)["y"]
         there = [run_once(replace(impl, call=impl.trained), setting.arguments, setting.sizes)["y"] for _ in range(2)]
+    except NotFinite:  # as it is in evaluation mode, and told of that
+        return ()
     except Problem as problem:
         return (f"in training mode, in which it was handed over, it cannot be run: {problem.what}",)
     slack = 1e3 * roundoff(impl.dtype) * float(np.abs(usual).max())

@@ -67,7 +67,7 @@ def _explained(one: Explanation, detail: bool) -> list[str]:
     where = f" in the case {', '.join(one.cases)}" if one.cases else ""
     lines = [f"  FAULT  {one.name}{where}", *_rows(one)]
     shown = departures(*one.forms)
-    for departure in shown[: _SHOWN if detail else 1]:
+    for departure in shown[: _SHOWN if detail else len(one.faults)]:
         lines += _side_by_side(departure)
     if not detail:
         return lines

@@ -59,7 +59,7 @@ def run_probes(impl: Implementation | None, on: Evidence, heads: tuple[HeadCheck
         on: a run of it.
         heads: what was found of single heads (`mha_sym.audit.heads.check_heads`).
     """
-    reading = (rows_that_agree, sums_of_weights, ratio_of_scores, same_everywhere)
+    reading = (rows_that_agree, input_added, sums_of_weights, ratio_of_scores, same_everywhere)
     running = (influence, batch_mates, without_influence, heads_in_features)
     makers: list[Callable[[], Probe | None]] = [partial(one, on) for one in reading]
     if impl is not None:
@@ -165,6 +165,17 @@ def rows_that_agree(on: Evidence) -> Probe | None:
             cause = "only the last position is right" + (": the causal mask is missing" if hidden else "")
     key = "one sign a position t, over all samples: # the output is right there, . it is wrong"
     return Probe("positions that agree", bool(right.all()), cause, figure, key)
+
+
+def input_added(on: Evidence) -> Probe | None:
+    """Whether the output is the right one with the input of the queries added."""
+    if "y" not in on.wrong or on.setting.arrays["X_q"].shape != on.shown["y"].shape:
+        return None
+    left = float(np.abs(on.shown["y"] - on.found["y"] - on.setting.arrays["X_q"]).max())
+    if left > on.bounds["y"].value + on.noise:
+        return None
+    cause = "the input is added to the output: a residual connection, which is no part of attention"
+    return Probe("what is left of the output without the input", False, cause, (f"{left:.2g} from the right one",))
 
 
 def sums_of_weights(on: Evidence) -> Probe | None:

@@ -62,6 +62,11 @@ def _apart(one: Compared) -> str:
     return "NaN" if isnan(one.got) else f"by {one.difference:.3g}"
 
 
+def _largest(one: Compared) -> str:
+    """The largest difference of a stage, or NaN."""
+    return "rows of it NaN" if isnan(one.got) else f"largest difference {one.difference:.2g}"
+
+
 # ---------------------------------------------------------------- short
 
 
@@ -72,7 +77,7 @@ def _short(report: Reported) -> list[str]:
         rows.append(("coincide", "; ".join(report.coincide)))
     worst = max(report.compared, key=lambda one: (not isnan(one.got), one.excess))
     rows.append((
-        "bound", f"{worst.bound.value:.2g} on {worst.stage} ({worst.case}), largest difference {worst.difference:.2g};"
+        "bound", f"{worst.bound.value:.2g} on {worst.stage} ({worst.case}), {_largest(worst)};"
         f" the worst case in {report.dtype}, from the format and the sizes",
     ))  # fmt: skip
     rows.append(("more", "--detail: conventions, sizes, axes, probes, and every comparison with its bound"))

@@ -31,6 +31,7 @@ def described(names: Mapping[str, str], readings: Sequence[Reading]) -> dict[str
     if one.scale != Reading.scale:
         notes.append(f"the scale was found to be {one.scale}, where {Reading.scale} is usual: is that meant?")
     notes.append("it was found to be causal by itself: is that meant?" if one.causal else "")
+    notes.append("" if one.batch_first else "its input was found to be (t, b, m), positions first: is that meant?")
     return {
         "layout": one.layout, "takes": ("weights", "x"),
         "names": {ours: theirs for ours, theirs in names.items() if ours != theirs},

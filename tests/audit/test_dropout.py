@@ -138,6 +138,18 @@ def test_what_a_module_does_in_training_mode_is_noted(other, said):
     assert not check(Implementation(call=made.eval(), **description)).notes
 
 
+def test_a_module_that_takes_positions_first_is_noted():
+    class Wrapped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.num_heads, self.inner = 2, torch.nn.MultiheadAttention(8, 2)
+
+        def forward(self, x):
+            return self.inner(x, x, x)[0]
+
+    assert [note for note in check(Wrapped()).notes if "found to be (t, b, m), positions first" in note]
+
+
 # ---------------------------------------------------------------- rows of NaN
 
 

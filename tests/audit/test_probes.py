@@ -199,6 +199,13 @@ def test_the_location_of_a_head_mask_is_found(place, locations):
     assert set(report.json()["head_mask"]) == locations and "HEAD MASK" in report.text()
 
 
+def test_an_input_that_is_added_to_the_output_is_seen():
+    def code(x, w_q, w_k, w_v, w_o, heads):
+        return x + right.matmul_and_transpose(x, w_q, w_k, w_v, w_o, heads)
+
+    assert "residual" in cause(code, "what is left")[0]
+
+
 def test_a_head_mask_behind_w_o_is_told_from_one_before_it():
     impl, on = evidence_of(gated("output"), sizes={"h": 4, "d_k": 3, "d_v": 3, "d_model": 12})
     assert locate_head_mask(impl, on) == ("output Y behind W_O, in blocks of d_v",)

@@ -104,5 +104,5 @@ def test_heads_that_divide_no_width_of_a_module_are_told() -> None:
             q, k, v = (one(x).view(*x.shape[:2], 3, -1) for one in (self.q_proj, self.k_proj, self.v_proj))
             return self.out_proj((q + k + v).flatten(2))
 
-    with pytest.raises(TargetProblem, match="3 heads do not divide any width of the weights of .*Attention"):
+    with pytest.raises(TargetProblem, match=r"3 heads do not divide any width of the weights of .*Attention"):
         check(Attention())
