@@ -38,6 +38,7 @@ _SHUT = {")": ")", "]": "]", r"\}": "}", r"\rfloor": "⌋"}
 _HEIGHTS = {r"\bigl": "1.2em", r"\bigr": "1.2em", r"\Bigl": "1.8em", r"\Bigr": "1.8em"}
 _SPACES = {r"\,": ".167em", r"\;": ".278em", r"\ ": ".333em", r"\enspace": ".5em"}
 _NAMES = {r"\max": "max", r"\exp": "exp", r"\bmod": "mod"}
+_SCRIPTS = ("_", "^", "'")
 _SILENT = {r"\textstyle", r"\displaystyle", r"\relax"}
 _SIGNS = {
     r"\textbackslash": "\\", r"\textasciitilde": "~", r"\textasciicircum": "^", r"\textless": "<", r"\textgreater": ">",
@@ -108,6 +109,34 @@ def _operator(text: str, before: str = "", after: str = "", form: str = "") -> s
     return _leaf("mo", text, (f' form="{form}"' if form else "") + spaces)
 
 
+@lru_cache(maxsize=1 << 10)
+def _sign(token: str, after: bool) -> Node | None:
+    """A sign that takes nothing with it, ``after`` an operand or not; there are few, and formulas are made of them."""
+    if token in _BINARY:
+        form = "infix" if after else "prefix"
+        return Node(_operator(_BINARY[token], form=form), _spaced(_BINARY[token], after), OPERATOR)
+    if token in _OPEN:
+        return Node(_leaf("mo", _OPEN[token], ' form="prefix" stretchy="false"'), _OPEN[token], OPERATOR)
+    if token in _SHUT:
+        return Node(_leaf("mo", _SHUT[token], ' form="postfix" stretchy="false"'), _SHUT[token])
+    if token in (",", ";"):
+        return Node(_operator(token, "0", ".167em"), token, OPERATOR)
+    if token in _CLOSE_UP:
+        return Node(_operator(_CLOSE_UP[token], "0", "0"), _CLOSE_UP[token], OPERATOR)
+    if token in _SPACES:
+        return Node(f'<mspace width="{_SPACES[token]}"/>', " ", after)
+    if token[0].isdigit():
+        return Node(_leaf("mn", token), token)
+    if token in _LETTERS or (token.isalpha() and len(token) == 1):
+        letter = _LETTERS.get(token, token)
+        return Node(_leaf("mi", letter), letter)
+    if token == r"\sum":
+        return Node('<mo form="prefix" lspace="0" rspace=".167em">∑</mo>', "Σ", OPERATOR)
+    if token in _NAMES:
+        return Node(_named(_NAMES[token]), f" {_NAMES[token]} " if token == r"\bmod" else _NAMES[token], OPERATOR)
+    return None
+
+
 class _Reader:
     """Reads one formula from left to right."""
 
@@ -125,48 +154,26 @@ class _Reader:
     def row(self) -> list[Node]:
         """Nodes up to the end or to a closing brace, with scripts put on what they belong to."""
         found: list[Node] = []
-        new = 0
+        new, after = 0, OPERATOR
         while self.place < len(self.tokens) and self.tokens[self.place] != "}":
             token = self.tokens[self.place]
             self.place += 1
             if token in (BEGIN, END):
                 new += 1 if token == BEGIN else -1
-                continue
-            if token.isspace() or token in _SILENT:
-                continue
-            after = next((node.operand for node in reversed(found) if node.level < 0), OPERATOR)
-            node = _mark(token) if token == ALLOW or MARK.match(token) else self._scripts(self._node(token, after))
-            found.append(_new(node) if new and node.level < 0 else node)
+            elif token == ALLOW or MARK.match(token):
+                found.append(_mark(token))
+            elif not (token.isspace() or token in _SILENT):
+                node = self._scripts(self._node(token, after))
+                found.append(_new(node) if new else node)
+                after = node.operand
         return found
 
     # ------------------------------------------------------------ one thing
 
     def _node(self, token: str, after: bool) -> Node:
-        if token in _BINARY:
-            form = "infix" if after else "prefix"
-            return Node(_operator(_BINARY[token], form=form), _spaced(_BINARY[token], after), OPERATOR)
-        if token in _OPEN:
-            return Node(_leaf("mo", _OPEN[token], ' form="prefix" stretchy="false"'), _OPEN[token], OPERATOR)
-        if token in _SHUT:
-            return Node(_leaf("mo", _SHUT[token], ' form="postfix" stretchy="false"'), _SHUT[token])
-        if token in (",", ";"):
-            return Node(_operator(token, "0", ".167em"), token, OPERATOR)
-        if token in _CLOSE_UP:
-            return Node(_operator(_CLOSE_UP[token], "0", "0"), _CLOSE_UP[token], OPERATOR)
-        if token in _SPACES:
-            return Node(f'<mspace width="{_SPACES[token]}"/>', " ", after)
-        return self._word(token)
+        return _sign(token, after) or self._word(token)
 
     def _word(self, token: str) -> Node:
-        if token[0].isdigit():
-            return Node(_leaf("mn", token), token)
-        if token in _LETTERS or (token.isalpha() and len(token) == 1):
-            letter = _LETTERS.get(token, token)
-            return Node(_leaf("mi", letter), letter)
-        if token == r"\sum":
-            return Node('<mo form="prefix" lspace="0" rspace=".167em">∑</mo>', "Σ", OPERATOR)
-        if token in _NAMES:
-            return Node(_named(_NAMES[token]), f" {_NAMES[token]} " if token == r"\bmod" else _NAMES[token], OPERATOR)
         if token in _HEIGHTS:
             return self._high(_HEIGHTS[token], token.endswith("l"))
         if token in _SIGNS:
@@ -232,9 +239,11 @@ class _Reader:
 
     def _scripts(self, base: Node) -> Node:
         """The node with the primes and the scripts that follow it."""
+        if self.place >= len(self.tokens) or self.tokens[self.place] not in _SCRIPTS:
+            return base
         below = above = None
         primes = 0
-        while self.place < len(self.tokens) and self.tokens[self.place] in ("_", "^", "'"):
+        while self.place < len(self.tokens) and self.tokens[self.place] in _SCRIPTS:
             sign = self.tokens[self.place]
             self.place += 1
             if sign == "'":
