@@ -41,7 +41,7 @@ from mha_sym.expr import (
 from mha_sym.library import load, theorem_names
 from mha_sym.proof import schema, scope, terms
 from mha_sym.proof.certificate_file import difference, dump, read, statement, write
-from mha_sym.proof.checker import check_all
+from mha_sym.proof.checker import Rejected, check_all
 from mha_sym.proof.prover import prove
 from mha_sym.proof.reader import digest
 from mha_sym.proof.recheck import CODES, recheck, recheck_apart
@@ -472,6 +472,11 @@ def test_what_the_checker_cannot_follow_is_rejected(monkeypatch: pytest.MonkeyPa
     found = recheck(text("small"))
     assert found["verdict"] == "rejected"
     assert found["why"] == "cannot be replayed: KeyError: 'no such domain'"
+    def rejects(*_: object) -> dict[str, object]:
+        raise Rejected("for a reason of its own")
+
+    monkeypatch.setattr(module, "check_all", rejects)
+    assert recheck(text("small"))["why"] == "for a reason of its own"
     monkeypatch.setattr(module, "check_all", lambda *_: {"another goal": None})
     found = recheck(text("small"))
     assert found["verdict"] == "rejected"

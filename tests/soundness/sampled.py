@@ -103,7 +103,14 @@ EXPLAINED: dict[str, dict[str, str]] = {
             "the next law guards a bracket by itself, too",
         "other != number and (not where) and (place != number) -> place != number": "what does not apply is not done",
     },
-    "order": {"'(' -> '(x'": "marks keys otherwise", "'#' -> '#x'": "marks keys otherwise"},
+    "order": {
+        **dict.fromkeys(
+            ("'(' -> '(x'", "')' -> ')x'", "'#' -> '#x'", "_key: 'B' -> 'Bx'",
+             "_key: '+' if isinstance(term, Add) else '*' -> '*' if isinstance(term, Add) else '+'"),
+            "marks keys otherwise, and still apart",
+        ),
+        "canonical_key: 0 -> 1": "counts binders from another number", "nest_order: 1 -> 0": "saves work",
+    },
     "prover": {"BitOr -> BitAnd": "asked only where both are alike"},
     "refute": {
         "refute: 4 -> 3": "tries less if nothing is said", "first_sizes: 40 -> 39": "there are more sizes than needed",
