@@ -64,8 +64,8 @@ def crossing(x: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, heads: Any) -> Any:
 
 def unscaled(x: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, heads: Any) -> Any:
     q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
-    scores = q @ k.swapaxes(-1, -2)
-    p = jax.nn.softmax(scores)  # wrong
+    scores = q @ k.swapaxes(-1, -2)  # wrong
+    p = jax.nn.softmax(scores)
     z = (p @ v).transpose(0, 2, 1, 3)
     return z.reshape(*z.shape[:2], -1) @ w_o
 

@@ -160,8 +160,6 @@ def test_code_outside_of_the_vocabulary_is_refuted_only_by_running_it(folder: Pa
     assert found["verdict"] == "refuted" and "numpy.sort is not in the vocabulary" in found["problem"]
     entry, *_ = found["ran"]
     assert entry["difference"] > 1e6 * entry["bound"] and not any(one["outputs"] for one in found["cases"])
-    text = run(folder, "mine.py:sorted_attention", "--causal", end=1)
-    assert "is not multi-head attention: running it shows it, not a proof" in text and "rounding by" in text
 
 
 def test_two_implementations_against_each_other(folder: Path) -> None:
