@@ -86,6 +86,7 @@ class _Page:
     found: Derivation
     around: Surroundings
     writer: Writer
+    stages: dict[int, str] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         found, prose = self.found, self.writer.prose
@@ -225,13 +226,19 @@ class _Page:
         words = self.writer.prose(claim.words) if claim.words else f"<code>{escaped(claim.name)}</code>"
         head = f'<h3><span class="number">{claim.number}</span> {words}</h3>'
         why = "; ".join(map(self.writer.prose, sentences.reasons(claim, self.found.claims)))
-        line = self.writer.latex(stage(claim, self.writer.notation))
+        line = self.writer.latex(self._stage(claim))
         return head + line + (f'<span class="why">{why}</span>' if why else "")
+
+    def _stage(self, claim: ClaimPart) -> str:
+        """The line of a claim, made once."""
+        if claim.number not in self.stages:
+            self.stages[claim.number] = stage(claim, self.writer.notation)
+        return self.stages[claim.number]
 
     def _inside(self, claim: ClaimPart) -> Iterator[str]:
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in claim.variables]
         yield f'<p class="range">{sentences.positions(letters).capitalize() or "In numbers"}:</p>'
-        if stage(claim, self.writer.notation) != self.writer.notation.equation(claim.left, claim.right):
+        if self._stage(claim) != self.writer.notation.equation(claim.left, claim.right):
             yield self.writer.equation(claim.left, claim.right)
         if claim.defined:
             yield from ('<ul class="rows">', *map(self._definition, claim.defined), "</ul>")
