@@ -151,7 +151,7 @@ def vocabulary(
         >>> (var,), index = positions(x.axes[0], set())[0]
         >>> found = vocabulary([[meaning.at(x, {"t": index}, {})]], meaning, [x])
         >>> found.sizes[0].words, found.letters[0].letters, found.given[0].words
-        ('tokens', ('t',), 'input')
+        ('tokens', ('t',), 'input of the layer')
     """
     found = Occurring()
     for group in groups:
