@@ -27,6 +27,7 @@ from mha_sym.audit import prove_widths
 from mha_sym.audit.implementation import Implementation, from_function
 from mha_sym.audit.onnx_files import from_onnx
 from mha_sym.audit.target import as_implementation
+from mha_sym.errors import Problem
 
 #: so long may a proof take
 BOUND = 5.0
@@ -92,7 +93,12 @@ def main(wanted: list[str]) -> int:
         if wanted and not any(one in name for one in wanted):
             continue
         started = time.process_time()
-        impl = make()
+        try:
+            impl = make()
+        except Problem as problem:
+            print(f"{name:<44} ! not read: {problem.what}", flush=True)
+            late += 1
+            continue
         found_in = time.process_time() - started
         proof = proving.prove_code(impl)
         spent, verdict = proof.seconds, proof.verdict.value
