@@ -284,7 +284,10 @@ def test_all_theorems_are_written_in_three_seconds(proved: Callable[[str], Repor
     start = time.process_time()
     for one in reports:
         derive(one, "latex")
-    assert time.process_time() - start - checking[0] < 3
+    spent = time.process_time() - start
+    proving = sum(report.seconds for report in reports)  # on the same machine, as busy as it is
+    assert spent - checking[0] < max(3, 0.6 * proving), (spent, proving)
+    assert spent < max(6, 0.8 * proving), (spent, proving)  # with every line computed
 
 
 # ---------------------------------------------------------------- Markdown that survives Markdown

@@ -210,4 +210,6 @@ def test_all_theorems_are_written_within_seconds(proved: Callable[[str], Report]
     pages = [html_page(derivation(report)) for report in reports]
     spent = time.process_time() - start
     print(f"{len(pages)} pages, {sum(map(len, pages)) >> 10} KiB in {spent:.2f} s, {checking[0]:.2f} s of it for lines")
-    assert spent - checking[0] < 3
+    proving = sum(report.seconds for report in reports)  # on the same machine, as busy as it is
+    assert spent - checking[0] < max(3, 0.6 * proving), (spent, proving)
+    assert spent < max(6, 0.8 * proving), (spent, proving)  # with every line computed
