@@ -15,7 +15,7 @@ from einops import rearrange
 from mha_sym.arrays import size_value
 from mha_sym.attention.layouts import INPUT_WIDTHS
 from mha_sym.attention.rotary import PAIR_COUNT, REST, Rotary
-from mha_sym.attention.rows import GROUPS
+from mha_sym.attention.rows import GROUPS, SHARDS
 from mha_sym.audit.call import letters
 from mha_sym.audit.cases import Case, any_keep, causal_keep, mask_argument, padding_keep
 from mha_sym.audit.draw import SIZES, Same, draw_lengths, draw_sizes, draw_values
@@ -131,6 +131,7 @@ def _fixed(impl: Implementation) -> dict[str, int]:
     known = {name: value for name, value in stated.items() if value is not None}
     if impl.weights is not None:
         found = impl.how_stored.sizes(_own_weights(impl), known)
+        found.pop(SHARDS["l"], None)  # it follows from the number of heads
         return {**found, "d_v": found.get("d_v", found["d_k"])}
     if impl.how_stored.grouped:
         return _groups(impl, known)
