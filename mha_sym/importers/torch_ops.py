@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from mha_sym.importers.builder import Builder
 from mha_sym.importers.graph import Constant, Graph, ImportProblem, Ref, Role
@@ -155,8 +156,7 @@ def lowered(
             name = waiting.pop(0)
             lo.made[node] = _size(trace, node) if name is None else _given(lo, trace, node, name, roles, values)
         elif node.op == "get_attr":
-            kept = trace.constants[str(node.target)].detach().cpu().numpy()
-            lo.made[node] = Cell(lo.g.constant(kept), protected="a tensor that the code keeps")
+            lo.made[node] = _kept(lo, trace.constants[str(node.target)])
         elif node.op == "output":
             outputs = _tensors(_resolved(lo, node.args))
         else:
@@ -166,6 +166,13 @@ def lowered(
         lo.g.place = branch.place
         lo.g.condition(branch.relation)
     return lo.g.graph(**{name: cell.read(lo.g) for name, cell in zip(trace.outputs, outputs, strict=True)})
+
+
+def _kept(lo: Lowering, tensor: torch.Tensor) -> Cell:
+    """A tensor that the code holds on to and that was no argument."""
+    if isinstance(tensor, FakeTensor):
+        lo.g.refuse("a tensor is used that came about unseen, by another way than operations of torch on its arguments")
+    return Cell(lo.g.constant(tensor.detach().cpu().numpy()), protected="a tensor that the code keeps")
 
 
 def _tensors(value: Any) -> list[Cell]:

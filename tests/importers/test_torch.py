@@ -211,6 +211,17 @@ def test_causal_attention_counts_from_the_first_query_and_the_first_key() -> Non
 # ---------------------------------------------------------------- precision, dropout, state
 
 
+class PassedBy(nn.Module):
+    """Reads a tensor past whoever listens to what it does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.softmax(-1).data * 2
+
+
+def test_entries_read_past_autograd_are_followed() -> None:
+    assert agree(read(PassedBy())) == len(SIZES)
+
+
 def test_casts_are_recorded_with_their_places() -> None:
     class Casting(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
