@@ -21,9 +21,9 @@ from mha_sym.library import load, theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Report
 from mha_sym.render.book import Chapter, html_book, latex_book, related
+from mha_sym.render.computed.line_check import check_lines
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS
-from mha_sym.render.line_check import check_lines
 
 
 def timed(run: Callable[[], Any]) -> tuple[Any, float]:

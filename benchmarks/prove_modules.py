@@ -22,10 +22,10 @@ from typing import Any
 
 import torch
 
-from mha_sym.audit import prove_code as proving
-from mha_sym.audit import prove_widths
+from mha_sym.audit.frameworks.onnx_files import from_onnx
 from mha_sym.audit.implementation import Implementation, from_function
-from mha_sym.audit.onnx_files import from_onnx
+from mha_sym.audit.proving import code as proving
+from mha_sym.audit.proving import widths as prove_widths
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import Problem
 

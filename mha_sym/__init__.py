@@ -30,8 +30,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test keeps 
     from mha_sym.audit import Implementation as Implementation
     from mha_sym.audit import check as check
     from mha_sym.audit.critique import critique as critique
-    from mha_sym.audit.dump import check_dump as check_dump
-    from mha_sym.audit.identify import identify as identify
+    from mha_sym.audit.dumps.dump import check_dump as check_dump
+    from mha_sym.audit.layouts.identify import identify as identify
     from mha_sym.axes import Axis as Axis
     from mha_sym.axes import Index as Index
     from mha_sym.axes import Permutation as Permutation
@@ -100,8 +100,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "attention.forms": ("combined", "head_sum", "separate"),
     "audit": ("Implementation", "check"),
     "audit.critique": ("critique",),
-    "audit.dump": ("check_dump",),
-    "audit.identify": ("identify",),
+    "audit.dumps.dump": ("check_dump",),
+    "audit.layouts.identify": ("identify",),
     "assertions": ("assert_attention", "assert_catches_faults"),
     "errors": ("Problem",),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mha_sym.audit.critique import Critique
-    from mha_sym.audit.report import CheckReport
+    from mha_sym.audit.reports.report import CheckReport
 
 __all__ = ["assert_attention", "assert_catches_faults"]
 
@@ -22,7 +22,7 @@ def assert_attention(impl: Any, **options: Any) -> CheckReport:
     Args:
         impl: whatever `mha_sym.check` takes: a function, an ``nn.MultiheadAttention``, an `Implementation`; or the path
             of a dump, a file ``.npz`` or ``.safetensors``.
-        options: those of `mha_sym.check`, or of `mha_sym.audit.dump.check_dump`.
+        options: those of `mha_sym.check`, or of `mha_sym.audit.dumps.dump.check_dump`.
 
     Returns:
         The report of an implementation that agrees.
@@ -54,7 +54,7 @@ def _report(impl: Any, options: dict[str, Any]) -> CheckReport:
     from os import PathLike, fspath
 
     from mha_sym.audit.check import check
-    from mha_sym.audit.dump import check_dump
+    from mha_sym.audit.dumps.dump import check_dump
 
     return check_dump(fspath(impl), **options) if isinstance(impl, str | PathLike) else check(impl, **options)
 

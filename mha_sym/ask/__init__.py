@@ -1,13 +1,13 @@
 """Seven questions to check yourself with, each answered by results that the library gives when it is asked.
 
 Defines `questions` and `find_question`.  The answers are in the modules beside this one, what they consist of in
-`mha_sym.render.question`; how they look is decided by the renderers.
+`mha_sym.render.questions.question`; how they look is decided by the renderers.
 """
 
 from __future__ import annotations
 
 from mha_sym.errors import Problem
-from mha_sym.render.question import Exercise, Question
+from mha_sym.render.questions.question import Exercise, Question
 
 
 def questions() -> tuple[Question, ...]:

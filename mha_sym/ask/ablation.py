@@ -14,7 +14,7 @@ from mha_sym.attention.variants import edited
 from mha_sym.count import number_at, parameters
 from mha_sym.evaluate import evaluate
 from mha_sym.expr import Input
-from mha_sym.render.question import Answer, Finding, Question, Table
+from mha_sym.render.questions.question import Answer, Finding, Question, Table
 
 ABLATION = "head_ablation_locations"
 AVERAGE = "zeroed_scores_leave_the_average"

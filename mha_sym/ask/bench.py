@@ -16,7 +16,7 @@ from mha_sym.errors import Problem
 from mha_sym.library import load
 from mha_sym.proof.prover import Prover
 from mha_sym.proof.theorem import Counterexample, Outcome, Report, Theorem, Verdict
-from mha_sym.render.question import Finding
+from mha_sym.render.questions.question import Finding
 from mha_sym.render.report_json import scope
 
 Reports = Mapping[str, Report]

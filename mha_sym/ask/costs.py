@@ -8,8 +8,8 @@ from mha_sym.attention.dims import combined_weights, dims, self_inputs
 from mha_sym.attention.forms import combined
 from mha_sym.count import number_at, parameter_rows, parameters
 from mha_sym.expr import Expr
-from mha_sym.render.question import Answer, Finding, Question, Table
-from mha_sym.render.size_text import size_text
+from mha_sym.render.formulas.size_text import size_text
+from mha_sym.render.questions.question import Answer, Finding, Question, Table
 
 COUNT = "parameter_count"
 SIZES = {"d_model": 12, "h": 3, "d_k": 4, "d_v": 5}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from mha_sym.ask import marking
 from mha_sym.axes import Axis
-from mha_sym.render.question import Exercise
+from mha_sym.render.questions.question import Exercise
 from mha_sym.trace import Step
 
 

@@ -14,8 +14,8 @@ from mha_sym.attention.forms import combined
 from mha_sym.count import stored_scores
 from mha_sym.evaluate import evaluate, evaluate_all
 from mha_sym.expr import Expr, inputs
-from mha_sym.render.question import Answer, Finding, Question
-from mha_sym.render.size_text import size_text
+from mha_sym.render.formulas.size_text import size_text
+from mha_sym.render.questions.question import Answer, Finding, Question
 from mha_sym.trace import trace
 
 ONE_ROW = "one_weight_per_key_for_every_value_coordinate"

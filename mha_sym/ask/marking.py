@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mha_sym.axes import Axis
 from mha_sym.errors import AxisProblem, Problem
 from mha_sym.pattern import members, sides
-from mha_sym.render.question import Marked
+from mha_sym.render.questions.question import Marked
 
 #: an answer longer than this is not read
 LONGEST = 200

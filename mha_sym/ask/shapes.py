@@ -11,8 +11,8 @@ from mha_sym.attention.forms import combined
 from mha_sym.evaluate import evaluate, evaluate_all
 from mha_sym.expr import inputs
 from mha_sym.pattern import einsum, rearrange
-from mha_sym.render.question import Answer, Finding, Question, Table
-from mha_sym.render.svg import axes_text
+from mha_sym.render.pictures.svg import axes_text
+from mha_sym.render.questions.question import Answer, Finding, Question, Table
 from mha_sym.render.trace_text import words
 from mha_sym.trace import Step, trace, trace_pattern
 

@@ -5,6 +5,6 @@ Public: `Implementation` (how code is described) and `check` (run it beside the 
 
 from mha_sym.audit.check import check, check_target
 from mha_sym.audit.implementation import Implementation, from_function
-from mha_sym.audit.report import CheckReport
+from mha_sym.audit.reports.report import CheckReport
 
 __all__ = ["CheckReport", "Implementation", "check", "check_target", "from_function"]

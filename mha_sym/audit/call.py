@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from einops import rearrange
 
+from mha_sym.audit.frameworks.jax_layers import in_doubles
 from mha_sym.audit.implementation import STAGES, Implementation
-from mha_sym.audit.jax_layers import in_doubles
 from mha_sym.audit.precision import ROUNDOFF, Array, roundoff
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import DataProblem, TargetProblem

@@ -14,20 +14,20 @@ from dataclasses import replace
 from typing import Any
 
 from mha_sym.attention.layouts import Layout, find_layout
-from mha_sym.audit.alignment import found_alignment
 from mha_sym.audit.backing import prove_specification
 from mha_sym.audit.call import NotFinite, Unsteady
 from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.compared import Compared, Convention
+from mha_sym.audit.diagnosis.inquiry import inquire
 from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.dropout import explained, training_note
+from mha_sym.audit.frameworks.own_tables import with_own_tables
+from mha_sym.audit.frameworks.position_tables import WithoutTables
 from mha_sym.audit.implementation import MASKS, Implementation
-from mha_sym.audit.inquiry import inquire
-from mha_sym.audit.mask_word import mask_as_meant
-from mha_sym.audit.own_mask import as_causal
-from mha_sym.audit.own_tables import with_own_tables
-from mha_sym.audit.position_tables import WithoutTables
-from mha_sym.audit.report import CheckReport
+from mha_sym.audit.masks.alignment import found_alignment
+from mha_sym.audit.masks.mask_word import mask_as_meant
+from mha_sym.audit.masks.own_mask import as_causal
+from mha_sym.audit.reports.report import CheckReport
 from mha_sym.audit.runs import Seen, agrees_tied, further, seen_of, with_any_keys_seen
 from mha_sym.audit.setting import ties_of
 from mha_sym.audit.settle import TIED, Wishes, refuse_unreached

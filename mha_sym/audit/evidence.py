@@ -1,7 +1,7 @@
 """What one run of an implementation gave, beside the specification, and the faulty forms on the same arrays.
 
 Defines `Evidence`, `Forms` (the faulty forms of one specification, built once) and `predicted`, which evaluates forms
-on the arrays of a piece of evidence.  What follows from them is decided in `mha_sym.audit.diagnose`.
+on the arrays of a piece of evidence.  What follows from them is decided in `mha_sym.audit.diagnosis.diagnose`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Defines `Fault`, and the catalogue `faults`, `symmetries` and `find_fault`; the entries themselves are in
 `mha_sym.audit.catalogue`, one file a family.  A fault is an expression like any other: it is evaluated, written and
 refuted by the same code as the correct form.  Whether an implementation has one is decided in
-`mha_sym.audit.diagnose`.
+`mha_sym.audit.diagnosis.diagnose`.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def formula(name: str, expr: Expr, script: Script = "unicode") -> str:
 
 
 def _written(name: str, expr: Expr, script: Script) -> str:
-    from mha_sym.render.short import definition_line
+    from mha_sym.render.formulas.short import definition_line
 
     meaning = Meaning()
     goal = goals(meaning, name, Input(name, expr.axes), expr)[0]

@@ -1,8 +1,8 @@
 """Implementations: somebody's attention code, described so that it can be called and compared.
 
 Defines `Implementation` (how to call it, which layout its weights have, its sizes and conventions, what it shows of
-its inside) and `from_function` for plain functions.  `mha_sym.audit.torch_modules` describes torch modules.  Nothing
-here calls the implementation.
+its inside) and `from_function` for plain functions.  `mha_sym.audit.frameworks.torch_modules` describes torch modules.
+Nothing here calls the implementation.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Implementation:
         rotary: which features are turned by rotary positions, ``halves``, ``interleaved`` or a
             `mha_sym.attention.rotary.Rotary`; the tables are handed over as ``cos`` and ``sin``, or ``own``.
         own: the tables of rotary positions that the code makes by itself, ``cos`` and ``sin`` over (position, pair), at
-            given sizes; `mha_sym.audit.own_tables` finds them.
+            given sizes; `mha_sym.audit.frameworks.own_tables` finds them.
         batch_first: False if inputs and output are ``(t, b, m)``.
         axes: the order of axes of an argument or stage where it is another than in `TAKES` and `STAGES`, e.g.
             ``{"q": "b t h k", "keep": "b 1 t s"}``.

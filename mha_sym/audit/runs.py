@@ -1,7 +1,7 @@
 """All runs that a check makes: every way of calling, several draws of each, and what stands in the way.
 
 Defines `Seen`, `seen_of`, `with_any_keys_seen` and `further`.  What the runs say is found out in
-`mha_sym.audit.inquiry`.
+`mha_sym.audit.diagnosis.inquiry`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from mha_sym.audit.call import NotFinite
 from mha_sym.audit.cases import Case, with_any_keys
 from mha_sym.audit.compare import witness
-from mha_sym.audit.diagnose import More
-from mha_sym.audit.empty_rows import diagnosed
+from mha_sym.audit.diagnosis.diagnose import More
 from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.masks.empty_rows import diagnosed
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import Planned, Wishes, settled
 from mha_sym.audit.specification import specification
@@ -50,7 +50,7 @@ class Seen:
 def seen_of(impl: Implementation, cases: Sequence[Case], wishes: Wishes) -> Seen:
     """Every case and draw; the first problem comes with what was found wrong, and is raised otherwise.
 
-    Rows of NaN are no problem where a fault of a mask explains them (`mha_sym.audit.empty_rows`).
+    Rows of NaN are no problem where a fault of a mask explains them (`mha_sym.audit.masks.empty_rows`).
 
     Raises:
         Problem: if it cannot be run, or what it returns cannot be compared.

@@ -15,9 +15,9 @@ import numpy as np
 from einops import rearrange
 
 from mha_sym.attention.layouts import CANONICAL
-from mha_sym.audit.dump import Dump, understood
-from mha_sym.audit.dump_file import Stored
-from mha_sym.audit.dump_settings import DumpSettings
+from mha_sym.audit.dumps.dump import Dump, understood
+from mha_sym.audit.dumps.file import Stored
+from mha_sym.audit.dumps.settings import DumpSettings
 from mha_sym.audit.effect import Surroundings, difference, orders
 from mha_sym.audit.evidence import Evidence, predicted
 from mha_sym.audit.faults import Fault, holds

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from mha_sym.audit.frameworks.jax_found import from_jax_module
+from mha_sym.audit.frameworks.jax_layers import from_jax
+from mha_sym.audit.frameworks.keras_layers import from_keras
+from mha_sym.audit.frameworks.onnx_files import from_onnx, is_onnx
+from mha_sym.audit.frameworks.torch_found import from_module
+from mha_sym.audit.frameworks.torch_modules import prepared
 from mha_sym.audit.implementation import TAKES, Implementation, from_function
-from mha_sym.audit.jax_found import from_jax_module
-from mha_sym.audit.jax_layers import from_jax
-from mha_sym.audit.keras_layers import from_keras
-from mha_sym.audit.onnx_files import from_onnx, is_onnx
-from mha_sym.audit.torch_found import from_module
-from mha_sym.audit.torch_modules import prepared
 from mha_sym.blame import guarded
 from mha_sym.errors import TargetProblem
 

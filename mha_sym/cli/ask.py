@@ -1,6 +1,6 @@
 """``mha-sym ask``: seven questions, their answers computed when asked, and exercises that are checked.
 
-The questions are in `mha_sym.ask`, the showing in `mha_sym.render.question_text`.
+The questions are in `mha_sym.ask`, the showing in `mha_sym.render.questions.text`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def ask(number: int | None, answer: str | None, exercise: int, as_json: bool) ->
     if it is wrong, 2 if it cannot be read.
     """
     from mha_sym.ask import find_exercise, find_question, questions
-    from mha_sym.render import question_text as show
+    from mha_sym.render.questions import text as show
 
     if number is None:
         if answer is not None:

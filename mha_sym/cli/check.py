@@ -118,7 +118,7 @@ def refuse_page(output: Path, *, force: bool) -> None:
 
 def write_page(output: Path, report: Any, proof: str | None, *, force: bool, format: str = "") -> None:
     """Write the page about a report, and say so; its form is that of the name unless it is given."""
-    from mha_sym.audit.page import page_of
+    from mha_sym.audit.reports.page import page_of
 
     write_file(output, page_of(report, proof, format or PAGES[output.suffix.lower()]), force=force)
     complain(f"{output} is written: {report.target} {SAID[report.verdict]}")
@@ -141,8 +141,8 @@ def _part(target: str, at: str | None) -> str:
 
 def _proof(target: str, against: str | None, options: dict[str, Any], report: Any) -> Any:
     """What can be proved of an implementation, and what the report on it adds."""
-    from mha_sym.audit.dump import is_dump
-    from mha_sym.audit.proof_report import proved
+    from mha_sym.audit.dumps.dump import is_dump
+    from mha_sym.audit.proving.report import proved
     from mha_sym.errors import Problem
 
     if is_dump(target):
@@ -155,7 +155,7 @@ def _proof(target: str, against: str | None, options: dict[str, Any], report: An
 def _checked(target: str, options: dict[str, Any]) -> Any:
     """The report on a dump, or on an implementation."""
     from mha_sym.audit.check import check_target
-    from mha_sym.audit.dump import check_dump_target, is_dump
+    from mha_sym.audit.dumps.dump import check_dump_target, is_dump
 
     if not is_dump(target):
         return check_target(target, **{name: value for name, value in options.items() if name != "config"})

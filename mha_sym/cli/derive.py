@@ -98,7 +98,7 @@ def _one(theorem: str, style: str, convention: Convention, detail: bool, output:
 
 def _pdf_file(output: Path, latex: str, force: bool) -> None:
     """The PDF; without a TeX engine the LaTeX beside it, and the complaint that says what is missing."""
-    from mha_sym.render.pdf import pdf
+    from mha_sym.render.latex.pdf import pdf
 
     try:
         content = pdf(latex)
@@ -133,7 +133,7 @@ def _form(output: Path | None) -> str:
 def _from_code(target: str, heads: int | None, style: str, output: Path | None, force: bool) -> int:
     """A page about an implementation; it ends as ``mha-sym check`` does."""
     from mha_sym.audit.check import check_target
-    from mha_sym.audit.page import page_of
+    from mha_sym.audit.reports.page import page_of
 
     if style not in PAGES.values():
         raise click.UsageError(f"a page about code is html, latex, markdown or json, not {style}")
@@ -187,7 +187,7 @@ def _book(style: str, convention: Convention, output: Path, force: bool) -> int:
 
 def _with_pdf(files: dict[str, str | bytes]) -> Problem | None:
     """Put the PDF of a book beside its LaTeX, or say why that is not possible."""
-    from mha_sym.render.pdf import pdf
+    from mha_sym.render.latex.pdf import pdf
 
     try:
         files["book.pdf"] = pdf(str(files["book.tex"]))

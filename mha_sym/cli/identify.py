@@ -1,6 +1,6 @@
 """``mha-sym identify``: find the layout and conventions under which a dump or an implementation is attention.
 
-Everything is in `mha_sym.audit.identify`; this passes the options on.
+Everything is in `mha_sym.audit.layouts.identify`; this passes the options on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def identify(target: str, as_json: bool, timeout: float | None, **options: Any) 
     """
     if timeout is not None:
         return within(timeout, target)
-    from mha_sym.audit.identify import identify as find
+    from mha_sym.audit.layouts.identify import identify as find
 
     with contextlib.redirect_stdout(sys.stderr):  # what the target itself prints is not the report
         found = find(target, **{name: value for name, value in options.items() if value is not None})

@@ -1,7 +1,7 @@
 """``mha-sym trace``: the axes of every value in a layer, in order, as a table, as JSON or as a picture.
 
-The tracing is in `mha_sym.trace`, the showing in `mha_sym.render.trace_text`, `mha_sym.render.svg` and
-`mha_sym.render.svg_cells`.
+The tracing is in `mha_sym.trace`, the showing in `mha_sym.render.trace_text`, `mha_sym.render.pictures.svg` and
+`mha_sym.render.pictures.cells`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _layer(form: str, stage: str, style: str, given: Sizes) -> str:
     known = given.known()
     steps = trace_of(stages(form, cross=given.keys is not None).items()[stage])
     if style == "svg":
-        from mha_sym.render.svg import trace_svg
+        from mha_sym.render.pictures.svg import trace_svg
 
         return trace_svg(steps, known, title=f"The axes of {stage} in the {form.replace('_', ' ')} form")
     if style == "json":
@@ -71,8 +71,8 @@ def _beside(name: str, given: Sizes) -> str:
     """The right way into heads or back, and a wrong one beside it, at the sizes that are given or at small ones."""
     from mha_sym.attention.dims import dims
     from mha_sym.attention.head_paths import WRONG_PATHS, right_path, wrong_path
-    from mha_sym.render.svg_cells import Path as Way
-    from mha_sym.render.svg_cells import cells_svg
+    from mha_sym.render.pictures.cells import Path as Way
+    from mha_sym.render.pictures.cells import cells_svg
 
     wrong = WRONG_PATHS[name]
     sizes = {**wrong.sizes, **{n: size for n, size in given.known().items() if n in wrong.sizes}}

@@ -2,7 +2,7 @@
 
 Defines the operations, `Node`, and `Graph` with its `Notes`.  Graphs are made by `mha_sym.importers.builder`, which
 checks what each operation needs.  Nothing here knows a framework, and nothing here says what a graph means as an
-expression: that is `mha_sym.importers.lift`.
+expression: that is `mha_sym.importers.lifting.lift`.
 """
 
 from __future__ import annotations

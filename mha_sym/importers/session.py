@@ -278,6 +278,6 @@ class Dim:
         return self
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        from mha_sym.importers.numpy_array import apply_ufunc  # which itself needs sizes
+        from mha_sym.importers.from_numpy.array import apply_ufunc  # which itself needs sizes
 
         return apply_ufunc(self.session, ufunc, method, inputs, options)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mha_sym.importers.from_numpy.array import UFUNCS
+from mha_sym.importers.from_numpy.created import CREATED
+from mha_sym.importers.from_numpy.functions import FUNCTIONS, METHODS
 from mha_sym.importers.graph import SCALAR
-from mha_sym.importers.numpy_array import UFUNCS
-from mha_sym.importers.numpy_created import CREATED
-from mha_sym.importers.numpy_functions import FUNCTIONS, METHODS
 
 _TESTS = "tests/importers/test_numpy_operations.py"
 
@@ -65,9 +65,9 @@ def markdown() -> str:
 
 def _frameworks() -> Iterator[str]:
     """The tables of PyTorch, JAX and ONNX; what they are in a graph stands beside each name."""
-    from mha_sym.importers.jax_module import PRIMITIVES  # frameworks are imported only for this page
-    from mha_sym.importers.onnx_model import OPERATORS
-    from mha_sym.importers.torch_code import OPERATIONS
+    from mha_sym.importers.from_jax.module import PRIMITIVES  # frameworks are imported only for this page
+    from mha_sym.importers.from_onnx.model import OPERATORS
+    from mha_sym.importers.from_torch.code import OPERATIONS
 
     pages: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (
         ("PyTorch", "operations of ATen, also with _ at the end, where they write", "torch_ops", OPERATIONS),

@@ -14,14 +14,14 @@ from mha_sym.expr import Expr, Named, walk
 from mha_sym.proof.theorem import Report, Theorem
 from mha_sym.render import sentences
 from mha_sym.render.derivation import Derivation
-from mha_sym.render.html import Surroundings, html_page, page
-from mha_sym.render.html_math import Writer
-from mha_sym.render.latex import latex_body, latex_frame
+from mha_sym.render.formulas.scripts import latex_escape
+from mha_sym.render.latex.article import latex_body, latex_frame
+from mha_sym.render.pictures.parts import escaped
 from mha_sym.render.prose import latex_prose
-from mha_sym.render.question_book import Answered, html_questions, latex_questions
-from mha_sym.render.scripts import latex_escape
-from mha_sym.render.svg_parts import escaped
+from mha_sym.render.questions.book import Answered, html_questions, latex_questions
 from mha_sym.render.vocabulary import Vocabulary
+from mha_sym.render.web.math import Writer
+from mha_sym.render.web.page import Surroundings, html_page, page
 
 TITLE = "Multi-head attention, theorem by theorem"
 WORDS = (

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mha_sym.expr import Expr
-from mha_sym.render.html import page
-from mha_sym.render.html_math import Writer
-from mha_sym.render.question import Table
-from mha_sym.render.svg import axes_text, trace_svg
-from mha_sym.render.svg_parts import escaped
+from mha_sym.render.pictures.parts import escaped
+from mha_sym.render.pictures.svg import axes_text, trace_svg
+from mha_sym.render.pictures.ways import ways_svg
+from mha_sym.render.questions.question import Table
 from mha_sym.render.trace_text import words as step_words
 from mha_sym.render.vocabulary import Vocabulary
-from mha_sym.render.ways import ways_svg
+from mha_sym.render.web.math import Writer
+from mha_sym.render.web.page import page
 from mha_sym.trace import Step, trace
 
 #: what is said of a mistake in code

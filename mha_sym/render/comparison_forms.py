@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mha_sym.render.comparison import CODE, Comparison, Fork, Mistake, comparison_page, parting
-from mha_sym.render.latex import latex_frame
+from mha_sym.render.latex.article import latex_frame
+from mha_sym.render.latex.plain import latex_rows, latex_text, typed
 from mha_sym.render.markdown import markdown_formula, markdown_text_of
-from mha_sym.render.plain_latex import latex_rows, latex_text, typed
-from mha_sym.render.question import Table
-from mha_sym.render.svg import axes_text
+from mha_sym.render.pictures.svg import axes_text
+from mha_sym.render.questions.question import Table
 from mha_sym.render.trace_text import words as step_words
 from mha_sym.trace import Step, trace
 

@@ -33,10 +33,10 @@ from mha_sym.proof.terms import (
     rebuild,
 )
 from mha_sym.proof.theorem import Counterexample
-from mha_sym.render.changes import changed
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
 from mha_sym.render.false_equations import FalseEquation
-from mha_sym.render.moves import Move
+from mha_sym.render.formulas.changes import changed
+from mha_sym.render.pictures.moves import Move
 from mha_sym.render.prose import pieces
 from mha_sym.render.vocabulary import DefinedRow, LetterRow, Vocabulary
 

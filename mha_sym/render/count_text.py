@@ -12,7 +12,7 @@ from typing import Any
 from mha_sym.axes import Size
 from mha_sym.count import Counts, number_at
 from mha_sym.render.columns import columns
-from mha_sym.render.size_text import rank, size_text
+from mha_sym.render.formulas.size_text import rank, size_text
 
 _WIDTH = 64
 

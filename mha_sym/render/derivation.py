@@ -20,18 +20,18 @@ from mha_sym.proof.checker import Goal
 from mha_sym.proof.meaning import Meaning, goals, positions
 from mha_sym.proof.terms import Index, Term
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
-from mha_sym.render.breaks import plain
-from mha_sym.render.changes import Keys, changed
+from mha_sym.render.computed.line_check import Checked, check_lines
 from mha_sym.render.false_equations import FalseEquation, false_equation
-from mha_sym.render.line_check import Checked, check_lines
-from mha_sym.render.moves import Move, moves_of
-from mha_sym.render.notation import Symbol
-from mha_sym.render.occurring import names_of
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.changes import Keys, changed
+from mha_sym.render.formulas.notation import Symbol
+from mha_sym.render.formulas.occurring import names_of
+from mha_sym.render.formulas.scripts import Unicode
+from mha_sym.render.pictures.moves import Move, moves_of
+from mha_sym.render.pictures.ways import wrong_way
 from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
 from mha_sym.render.report_json import scope
-from mha_sym.render.scripts import Unicode
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary, named_rows, names_in, vocabulary
-from mha_sym.render.ways import wrong_way
 from mha_sym.shown import Shown
 
 #: a claim with more goals than this is shown by the first of them
@@ -46,7 +46,7 @@ NUMBERS = 120
 class Step:
     """One line: the term, why it equals the line before, by which rule, and the tensor opened or the claim used.
 
-    ``changed`` are the places in the term that the line before has not (see `mha_sym.render.changes`).
+    ``changed`` are the places in the term that the line before has not (see `mha_sym.render.formulas.changes`).
     """
 
     term: Term

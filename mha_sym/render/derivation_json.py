@@ -47,10 +47,10 @@ import numpy as np
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
 from mha_sym.render import sentences
-from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
-from mha_sym.render.notation import Notation
-from mha_sym.render.scripts import Latex, Unicode
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.notation import Notation
+from mha_sym.render.formulas.scripts import Latex, Unicode
 from mha_sym.render.signs import likened, said
 from mha_sym.render.vocabulary import DefinedRow
 

@@ -13,11 +13,11 @@ from mha_sym.proof import certificate_file
 from mha_sym.proof.theorem import Report, Verdict
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derivation_json import derivation_json
-from mha_sym.render.html import html_page
-from mha_sym.render.latex import latex_document
-from mha_sym.render.latex_fragment import latex_fragment
+from mha_sym.render.latex.article import latex_document
+from mha_sym.render.latex.fragment import latex_fragment
 from mha_sym.render.markdown import markdown_text
 from mha_sym.render.unicode import unicode_text
+from mha_sym.render.web.page import html_page
 
 
 def _stages(found: Derivation) -> str:

@@ -16,11 +16,11 @@ from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.rules import Definition
 from mha_sym.proof.terms import At, Entry, Term, children, domain_key, key, rebuild
 from mha_sym.proof.theorem import Claim, Counterexample
-from mha_sym.render.defined import shown_definition
-from mha_sym.render.notation import Symbol
-from mha_sym.render.occurring import names_of
+from mha_sym.render.formulas.defined import shown_definition
+from mha_sym.render.formulas.notation import Symbol
+from mha_sym.render.formulas.occurring import names_of
+from mha_sym.render.formulas.symbols import heads_of
 from mha_sym.render.reading import tidy
-from mha_sym.render.symbols import heads_of
 from mha_sym.render.vocabulary import DefinedRow
 
 #: what a tensor that the theorem has not is marked with

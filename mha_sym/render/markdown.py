@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
 from mha_sym.render import sentences
-from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
-from mha_sym.render.latex_width import latex_width
+from mha_sym.render.formulas.breaks import plain, rows
+from mha_sym.render.formulas.latex_width import latex_width
+from mha_sym.render.formulas.scripts import Latex
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
-from mha_sym.render.scripts import Latex
 from mha_sym.render.signs import Words, likened, naming, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 

@@ -4,7 +4,7 @@ Defines `Height` and `matrices_of`, which reads the lines of a claim as matrices
 `sliced`, the name of a matrix in one head.  Rows and columns are the last two positions of a claim; positions of
 sequences in a batch are left out, those of heads become labels, and the part of a given matrix that belongs to a head
 has the head above it.  What is no product, sum or softmax of matrices is written entry by entry.  That the matrices are
-what the entries say is checked in `mha_sym.render.matrix_values`.
+what the entries say is checked in `mha_sym.render.computed.matrix_values`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from mha_sym.proof.terms import (
     key,
     subst,
 )
-from mha_sym.render.breaks import deeper, mark
+from mha_sym.render.formulas.breaks import deeper, mark
+from mha_sym.render.formulas.notation import Notation, Symbol
+from mha_sym.render.formulas.occurring import variables_in
+from mha_sym.render.formulas.scripts import Latex
 from mha_sym.render.matrix_kinds import Heads, Matrix, Name, Plus, Product, Scaled, Weights, has_rows
-from mha_sym.render.notation import Notation, Symbol
-from mha_sym.render.occurring import variables_in
-from mha_sym.render.scripts import Latex
 
 if TYPE_CHECKING:
     from mha_sym.render.derivation import ClaimPart

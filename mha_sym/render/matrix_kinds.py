@@ -1,7 +1,7 @@
 """What a line at the height of matrices is made of.
 
 Defines `Matrix`, its kinds, and `has_rows`.  How they are read and written is in `mha_sym.render.matrices`; what they
-are in numbers is in `mha_sym.render.matrix_values`.
+are in numbers is in `mha_sym.render.computed.matrix_values`.
 """
 
 from __future__ import annotations

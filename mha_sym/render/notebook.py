@@ -7,19 +7,19 @@ Defines `bundle`, which has all forms of a derivation, of a theorem that was not
 from __future__ import annotations
 
 from mha_sym.proof.theorem import Outcome, Report, Theorem, Verdict
-from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import Derivation, derivation
-from mha_sym.render.html import Surroundings, html_fragment
-from mha_sym.render.html_math import Writer
-from mha_sym.render.html_style import style
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.scripts import Latex, Unicode
+from mha_sym.render.latex.plain import latex_text
 from mha_sym.render.markdown import markdown_text
-from mha_sym.render.plain_latex import latex_text
+from mha_sym.render.pictures.parts import escaped
+from mha_sym.render.pictures.svg import axes_text, trace_svg
 from mha_sym.render.prose import latex_formula
-from mha_sym.render.scripts import Latex, Unicode
-from mha_sym.render.svg import axes_text, trace_svg
-from mha_sym.render.svg_parts import escaped
 from mha_sym.render.trace_text import trace_table, words
 from mha_sym.render.unicode import unicode_text
+from mha_sym.render.web.math import Writer
+from mha_sym.render.web.page import Surroundings, html_fragment
+from mha_sym.render.web.style import style
 from mha_sym.trace import Step, Trace
 
 #: the class of what a cell holds

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mha_sym.render.scripts import GREEK, SUPERSCRIPT, latex_escape, latex_name
+from mha_sym.render.formulas.scripts import GREEK, SUPERSCRIPT, latex_escape, latex_name
 
 
 @dataclass(frozen=True)

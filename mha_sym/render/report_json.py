@@ -13,8 +13,8 @@ from mha_sym.axes import Axis
 from mha_sym.expr import Concat, Contract, Expr, Reduce, Softmax, Stack, Total, walk
 from mha_sym.plan import least_sizes
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
-from mha_sym.render.breaks import plain
-from mha_sym.render.scripts import Unicode
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.scripts import Unicode
 
 
 class Witness(TypedDict):

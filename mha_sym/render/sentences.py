@@ -15,7 +15,7 @@ from mha_sym.proof.terms import Apply, Term, children
 from mha_sym.proof.theorem import Counterexample, Verdict
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
 from mha_sym.render.false_equations import MARK
-from mha_sym.render.notation import rank
+from mha_sym.render.formulas.notation import rank
 from mha_sym.render.reading import Condition
 
 #: said of a claim in which axes are rearranged and nothing else happens

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from mha_sym.proof.terms import Join, Part, Var
 from mha_sym.render import sentences
-from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import Derivation
 from mha_sym.render.false_equations import MARK, FalseEquation
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.notation import Notation
 from mha_sym.render.matrices import sliced, stage
-from mha_sym.render.notation import Notation
 from mha_sym.render.prose import Piece, pieces
 from mha_sym.render.vocabulary import AXIS_WORDS, GivenRow, LetterRow, NamedRow, Vocabulary
 
@@ -40,7 +40,7 @@ def sign_rows(words: Vocabulary, note: Notation) -> Iterator[SignRow]:
 
     Example:
         >>> from mha_sym.proof.terms import Size
-        >>> from mha_sym.render.scripts import Unicode
+        >>> from mha_sym.render.formulas.scripts import Unicode
         >>> rows = tuple(LetterRow(("j",), Size(size), f"feature of a {what}") for size, what in
         ...     (("d_k", "key"), ("d_v", "value")))
         >>> row, = sign_rows(Vocabulary(letters=rows), Unicode())

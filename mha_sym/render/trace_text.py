@@ -37,7 +37,7 @@ from mha_sym.expr import (
     Transpose,
 )
 from mha_sym.render.columns import columns
-from mha_sym.render.size_text import at_sizes, size_text
+from mha_sym.render.formulas.size_text import at_sizes, size_text
 from mha_sym.trace import Renaming, Step
 
 Sizes = Mapping[str, int] | None

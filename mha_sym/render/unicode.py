@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from mha_sym.proof.terms import Term
 from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
-from mha_sym.render.breaks import plain, rows
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
+from mha_sym.render.formulas.breaks import plain, rows
+from mha_sym.render.formulas.scripts import Unicode
 from mha_sym.render.matrices import stage
 from mha_sym.render.prose import unicode_prose
-from mha_sym.render.scripts import Unicode
 from mha_sym.render.signs import likened, naming, only, said, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 

@@ -24,11 +24,11 @@ from mha_sym.proof.terms import (
     Var,
     domain_key,
 )
-from mha_sym.render.defined import coordinates, shown_definition
-from mha_sym.render.notation import Symbol, rank
-from mha_sym.render.occurring import Occurring, names_of, variables_in
+from mha_sym.render.formulas.defined import coordinates, shown_definition
+from mha_sym.render.formulas.notation import Symbol, rank
+from mha_sym.render.formulas.occurring import Occurring, names_of, variables_in
+from mha_sym.render.formulas.symbols import symbols_of
 from mha_sym.render.reading import FAMILIES
-from mha_sym.render.symbols import symbols_of
 from mha_sym.render.tensor_words import defined_words, given_words
 
 #: what a position in an axis is, and what its size counts, by the axis' letter in the field

@@ -21,8 +21,8 @@ from mha_sym.evaluate import evaluate
 from mha_sym.library import load, theorem_names
 from mha_sym.proof.prover import Prover, prove
 from mha_sym.proof.theorem import Counterexample, Verdict
-from mha_sym.render.question import Answer, Finding, Question
-from mha_sym.render.question_text import question_text
+from mha_sym.render.questions.question import Answer, Finding, Question
+from mha_sym.render.questions.text import question_text
 
 ALL = questions()
 Capture = pytest.CaptureFixture[str]

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.basis import in_another_basis
 from mha_sym.audit.cases import cases_of
 from mha_sym.audit.compare import witness
-from mha_sym.audit.dump import check_dump
+from mha_sym.audit.diagnosis.basis import in_another_basis
+from mha_sym.audit.diagnosis.symmetry import shown_symmetries
+from mha_sym.audit.dumps.dump import check_dump
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.specification import specification
-from mha_sym.audit.symmetry import shown_symmetries
 from mha_sym.audit.target import as_implementation
 from mha_sym.library import theorem_names
 from tests.audit.right import softmax

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.dump import check_dump
+from mha_sym.audit.diagnosis.fit import orders
+from mha_sym.audit.dumps.dump import check_dump
 from mha_sym.audit.faults import faults, find_fault
-from mha_sym.audit.fit import orders
 from tests.audit import right
 from tests.audit.implementations import implementation, tied_sizes
 from tests.audit.mistakes import MISTAKES

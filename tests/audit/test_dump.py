@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mha_sym.audit import dump_file
-from mha_sym.audit.dump import check_dump, is_dump
-from mha_sym.audit.dump_settings import DumpSettings
-from mha_sym.audit.report import CheckReport
+from mha_sym.audit.dumps import file as dump_file
+from mha_sym.audit.dumps.dump import check_dump, is_dump
+from mha_sym.audit.dumps.settings import DumpSettings
+from mha_sym.audit.reports.report import CheckReport
 from mha_sym.errors import DataProblem, Problem
 
 #: no two sizes alike, nor products: h = 6 query heads share 2 key and value heads

@@ -22,9 +22,9 @@ from mha_sym.expr import Compare, Input, Scalar, as_expr
 from mha_sym.pattern import einsum, rearrange
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.terms import Add, Apply, At, Bind, Cmp, Domain, Entry, Join, Mul, Num, Part, Size, Var
-from mha_sym.render.folded import Folder
-from mha_sym.render.places import merged
-from mha_sym.render.term_values import Floats, Numbers
+from mha_sym.render.computed.term_values import Floats, Numbers
+from mha_sym.render.formulas.folded import Folder
+from mha_sym.render.formulas.places import merged
 from tests.audit.test_faults import EVERY, claim_of, sizes_for
 
 #: what nobody needs to read: a factor of one, an addend of zero, a root over a root, a fraction of fractions
@@ -149,8 +149,8 @@ def number(n, of=1):
     ],
 )  # fmt: skip
 def test_terms_are_folded(term, wanted):
-    from mha_sym.render.breaks import plain
-    from mha_sym.render.short import _ShortUnicode
+    from mha_sym.render.formulas.breaks import plain
+    from mha_sym.render.formulas.short import _ShortUnicode
 
     assert plain(_ShortUnicode().term(Folder().folded(term))) == wanted
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mha_sym.audit.identify import identify
+from mha_sym.audit.layouts.identify import identify
 from mha_sym.errors import Problem
 from tests.audit.test_dump import N, layer, run, saved
 

@@ -14,7 +14,7 @@ from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, Row, find_layo
 from mha_sym.attention.rotary import Rotary
 from mha_sym.audit.check import check
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.evaluate import evaluate

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mha_sym.audit import check
-from mha_sym.audit.prove_code import prove_code
-from mha_sym.audit.torch_found import from_module
+from mha_sym.audit.frameworks.torch_found import from_module
+from mha_sym.audit.proving.code import prove_code
 from mha_sym.errors import TargetProblem
 from mha_sym.proof.theorem import Verdict
 

@@ -10,10 +10,10 @@ import pytest
 from einops import rearrange
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.dump import check_dump
-from mha_sym.audit.identify import identify
-from mha_sym.audit.other_layouts import other_layouts
-from mha_sym.audit.shards import shards_of
+from mha_sym.audit.dumps.dump import check_dump
+from mha_sym.audit.layouts.identify import identify
+from mha_sym.audit.layouts.others import other_layouts
+from mha_sym.audit.layouts.shards import shards_of
 from tests.audit.right import softmax
 from tests.audit.test_dump import N, layer, run, saved
 from tests.audit.wrong import merge, split
@@ -170,7 +170,7 @@ def test_masks_and_scale_are_left_as_they_are_declared(tmp_path: Path) -> None:
 
 def _evidence(path: Path) -> Any:
     from mha_sym.audit.compare import evidence_of
-    from mha_sym.audit.dump import load_dump
+    from mha_sym.audit.dumps.dump import load_dump
 
     one = load_dump(path, heads=6, layout="packed_linear")
     found = one.spec.values(one.setting.arrays, one.setting.sizes)

@@ -8,8 +8,8 @@ import pytest
 from mha_sym.audit import Implementation, check
 from mha_sym.audit.cases import cases_of
 from mha_sym.audit.compare import witness
-from mha_sym.audit.heads import LOCATIONS, locate_head_mask
-from mha_sym.audit.probes import run_probes
+from mha_sym.audit.diagnosis.heads import LOCATIONS, locate_head_mask
+from mha_sym.audit.diagnosis.probes import run_probes
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.specification import specification
 from mha_sym.audit.target import as_implementation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import check
-from mha_sym.audit.steps import STEP_NAMES
+from mha_sym.audit.diagnosis.steps import STEP_NAMES
 from tests.audit.right import RIGHT
 from tests.audit.wrong import WRONG, merge, softmax, split
 

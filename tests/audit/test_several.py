@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.diagnose import diagnose
-from mha_sym.audit.dump import check_dump
+from mha_sym.audit.diagnosis.diagnose import diagnose
+from mha_sym.audit.dumps.dump import check_dump
 from mha_sym.audit.faults import faults
 from tests.audit.implementations import implementation
 from tests.audit.wrong import merge, softmax, split

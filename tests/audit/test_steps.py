@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.explanation import Diagnosis
+from mha_sym.audit.diagnosis.explanation import Diagnosis
+from mha_sym.audit.diagnosis.steps import HIDDEN, STEP_NAMES, nine_steps
 from mha_sym.audit.faults import faults, find_fault
-from mha_sym.audit.steps import HIDDEN, STEP_NAMES, nine_steps
 from tests.audit import right
 from tests.audit.implementations import implementation, tied_sizes
 from tests.audit.right import RIGHT

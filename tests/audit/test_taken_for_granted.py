@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.probe import Probed, found
-from mha_sym.audit.prove_pair import prove_equal
+from mha_sym.audit.frameworks.probe import Probed, found
+from mha_sym.audit.proving.pair import prove_equal
 from mha_sym.audit.target import as_implementation
 
 WIDTH, HEADS = 12, 3

@@ -6,8 +6,8 @@ import sympy
 import torch
 from torch import nn
 
-from mha_sym.audit.proof_conditions import excluded
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.conditions import excluded
 from mha_sym.audit.target import as_implementation
 from mha_sym.axes import size_symbol
 from mha_sym.importers.graph import Condition

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import Implementation, check, check_target
-from mha_sym.audit.dump import check_dump
+from mha_sym.audit.dumps.dump import check_dump
 from mha_sym.errors import Problem, TargetProblem
 from tests.audit.mistakes import MISTAKES, Layer
 from tests.audit.wrong import merge, softmax, split

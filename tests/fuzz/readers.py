@@ -25,8 +25,8 @@ from sympy import ZZ
 from sympy.polys.rings import ring
 
 from mha_sym.ask.marking import number, read_pattern, read_shapes
-from mha_sym.audit.dump import check_dump
-from mha_sym.audit.report import CheckReport
+from mha_sym.audit.dumps.dump import check_dump
+from mha_sym.audit.reports.report import CheckReport
 from mha_sym.axes import axis, product
 from mha_sym.cli.critique import read_sizes
 from mha_sym.cli.recheck import _content
@@ -358,7 +358,7 @@ def _onnx_files() -> st.SearchStrategy[bytes]:
 
 
 def _read_onnx(place: Path, content: bytes) -> object:
-    from mha_sym.importers.onnx_model import from_file
+    from mha_sym.importers.from_onnx.model import from_file
 
     file = place / "model.onnx"
     file.write_bytes(content)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_sym.audit.dump import check_dump
+from mha_sym.audit.dumps.dump import check_dump
 from mha_sym.errors import Problem
 from tests.fuzz.readers import arrays, npz, read_dump
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from mha_sym.audit import proof_import
+from mha_sym.audit.frameworks.onnx_files import from_onnx
 from mha_sym.audit.implementation import Implementation, from_function
-from mha_sym.audit.onnx_files import from_onnx
-from mha_sym.audit.proof_report import assumptions
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving import imported as proof_import
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.report import assumptions
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import Problem, TargetProblem
 from mha_sym.proof.theorem import Verdict

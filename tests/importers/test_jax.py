@@ -17,11 +17,11 @@ from jax import lax
 
 from mha_sym.axes import size_symbol
 from mha_sym.errors import Problem, TargetProblem
-from mha_sym.importers import jax_trace
+from mha_sym.importers.from_jax import trace as jax_trace
+from mha_sym.importers.from_jax.module import Imported, from_function
+from mha_sym.importers.from_jax.ops import PRIMITIVES
+from mha_sym.importers.from_jax.trace import Spec
 from mha_sym.importers.graph import ImportProblem
-from mha_sym.importers.jax_module import Imported, from_function
-from mha_sym.importers.jax_ops import PRIMITIVES
-from mha_sym.importers.jax_trace import Spec
 from mha_sym.importers.run import run
 from mha_sym.importers.session import Leak
 

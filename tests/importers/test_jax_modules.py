@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import Problem
+from mha_sym.importers.from_jax.layers import opened
 from mha_sym.importers.graph import ImportProblem
-from mha_sym.importers.jax_layers import opened
 from mha_sym.proof.theorem import Verdict
 
 

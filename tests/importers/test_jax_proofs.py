@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 
+from mha_sym.audit.frameworks.jax_layers import from_jax
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.jax_layers import from_jax
-from mha_sym.audit.prove_code import CodeProof, prove_code
+from mha_sym.audit.proving.code import CodeProof, prove_code
 from mha_sym.proof.theorem import Verdict
 
 EVERY = ("B", "T", "d_k", "d_model", "d_v", "h")

@@ -13,7 +13,7 @@ PROGRAM = """
 import json, sys, warnings
 warnings.simplefilter("ignore")  # Keras warns of a softmax over one key
 import keras
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
 from mha_sym.audit.target import as_implementation
 
 layer = {

@@ -17,8 +17,8 @@ from mha_sym.expr import Expr, Input, Table
 from mha_sym.importers.builder import Builder
 from mha_sym.importers.fold import fold
 from mha_sym.importers.graph import Graph, ImportProblem
-from mha_sym.importers.lift import lift
-from mha_sym.importers.lifted import in_order
+from mha_sym.importers.lifting.lift import lift
+from mha_sym.importers.lifting.lifted import in_order
 from mha_sym.importers.resize import resized
 from mha_sym.importers.run import run
 

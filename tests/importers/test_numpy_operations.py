@@ -14,11 +14,11 @@ import pytest
 
 from mha_sym.axes import size_symbol
 from mha_sym.importers.fold import fold
+from mha_sym.importers.from_numpy.array import UFUNCS
+from mha_sym.importers.from_numpy.created import CREATED
+from mha_sym.importers.from_numpy.functions import FUNCTIONS, METHODS
+from mha_sym.importers.from_numpy.trace import following, new_input, trace
 from mha_sym.importers.graph import ImportProblem
-from mha_sym.importers.numpy_array import UFUNCS
-from mha_sym.importers.numpy_created import CREATED
-from mha_sym.importers.numpy_functions import FUNCTIONS, METHODS
-from mha_sym.importers.numpy_trace import following, new_input, trace
 from mha_sym.importers.run import run
 from mha_sym.importers.session import Dim, Leak, Session
 from mha_sym.importers.vocabulary import markdown

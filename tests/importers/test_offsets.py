@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from mha_sym.audit import Implementation
-from mha_sym.audit.code_proof import CodeProof
-from mha_sym.audit.proof_report import assumptions
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.outcome import CodeProof
+from mha_sym.audit.proving.report import assumptions
 from mha_sym.proof.theorem import Verdict
 
 Keep = Callable[[Any, Any], Any]

@@ -14,10 +14,10 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from mha_sym.axes import size_symbol
 from mha_sym.errors import Problem
+from mha_sym.importers.from_onnx.file import Source
+from mha_sym.importers.from_onnx.model import Imported, from_file, from_model
+from mha_sym.importers.from_onnx.ops import OPERATORS
 from mha_sym.importers.graph import Graph, ImportProblem
-from mha_sym.importers.onnx_file import Source
-from mha_sym.importers.onnx_model import Imported, from_file, from_model
-from mha_sym.importers.onnx_ops import OPERATORS
 from mha_sym.importers.run import run
 
 #: pairwise distinct sizes, and sizes of 1, alone and together

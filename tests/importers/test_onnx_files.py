@@ -15,8 +15,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mha_sym.errors import Problem
-from mha_sym.importers.onnx_file import Limits, read_model
-from mha_sym.importers.onnx_model import from_file
+from mha_sym.importers.from_onnx.file import Limits, read_model
+from mha_sym.importers.from_onnx.model import from_file
 
 
 def layer(opset: int = 20) -> onnx.ModelProto:

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
-from mha_sym.audit.onnx_files import from_onnx
-from mha_sym.audit.prove_code import CodeProof, prove_code
+from mha_sym.audit.frameworks.onnx_files import from_onnx
+from mha_sym.audit.proving.code import CodeProof, prove_code
 from mha_sym.audit.target import load
 from mha_sym.errors import Problem
 from mha_sym.proof.theorem import Verdict

@@ -13,11 +13,11 @@ import pytest
 import sympy
 from torch import nn
 
-from mha_sym.audit.code_proof import CodeProof
 from mha_sym.audit.implementation import from_function
-from mha_sym.audit.proof_report import proof_text
-from mha_sym.audit.prove_code import prove_code
-from mha_sym.audit.prove_pair import prove_equal
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.outcome import CodeProof
+from mha_sym.audit.proving.pair import prove_equal
+from mha_sym.audit.proving.report import proof_text
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import TargetProblem
 from mha_sym.importers.angles import opened

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import CheckReport, Implementation, check
-from mha_sym.audit.code_proof import CodeProof, with_audit
 from mha_sym.audit.faults import faults
-from mha_sym.audit.proof_report import proof_json, proof_text
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.outcome import CodeProof, with_audit
+from mha_sym.audit.proving.report import proof_json, proof_text
 from mha_sym.errors import Problem
 from mha_sym.proof.theorem import Verdict
 from tests.audit.corpus import CONVENTIONS, implementation

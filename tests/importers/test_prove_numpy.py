@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mha_sym.audit.code_proof import CodeProof
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.outcome import CodeProof
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import Problem
 from mha_sym.proof.theorem import Verdict

@@ -14,8 +14,8 @@ from mha_sym.attention.rotary import Rotary
 from mha_sym.audit.check import check
 from mha_sym.audit.faults import find_fault
 from mha_sym.audit.implementation import Implementation
-from mha_sym.audit.prove_code import prove_code
-from mha_sym.audit.prove_pair import prove_equal
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.pair import prove_equal
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import TargetProblem
 from mha_sym.proof.theorem import Verdict

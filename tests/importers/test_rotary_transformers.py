@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mha_sym.audit.proof_report import proof_text
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.report import proof_text
 from mha_sym.audit.target import as_implementation
 from mha_sym.proof.theorem import Verdict
 from tests.importers.test_torch_transformers import MODULES

@@ -14,10 +14,10 @@ from torch.nn.functional import scaled_dot_product_attention as own_attention
 
 from mha_sym.axes import size_symbol
 from mha_sym.errors import TargetProblem
+from mha_sym.importers.from_torch.code import Imported, Spec, from_code
+from mha_sym.importers.from_torch.module import Call, Tensor, from_module, weights_of
 from mha_sym.importers.graph import Attention, Constant, ImportProblem, Input
 from mha_sym.importers.run import run
-from mha_sym.importers.torch_code import Imported, Spec, from_code
-from mha_sym.importers.torch_module import Call, Tensor, from_module, weights_of
 from tests.importers import torch_modules as zoo
 
 B, T, S, H, K = map(size_symbol, ("B", "T", "S", "h", "d_k"))

@@ -13,11 +13,11 @@ from torch.export import Dim, export
 from torch.export.graph_signature import InputKind
 
 from mha_sym.importers.fold import fold
+from mha_sym.importers.from_torch.code import array_of
+from mha_sym.importers.from_torch.module import Call, Tensor, from_module, weights_of
+from mha_sym.importers.from_torch.ops import lowered
+from mha_sym.importers.from_torch.trace import Trace
 from mha_sym.importers.graph import Graph
-from mha_sym.importers.torch_code import array_of
-from mha_sym.importers.torch_module import Call, Tensor, from_module, weights_of
-from mha_sym.importers.torch_ops import lowered
-from mha_sym.importers.torch_trace import Trace
 from tests.importers import torch_modules as zoo
 from tests.importers.test_torch import HINTS, B, S, T, tensor
 

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 
 from mha_sym.axes import size_symbol
+from mha_sym.importers.from_torch.code import Imported, Spec, Tracer, from_code
+from mha_sym.importers.from_torch.ops import OPERATIONS
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.run import run
-from mha_sym.importers.torch_code import Imported, Spec, Tracer, from_code
-from mha_sym.importers.torch_ops import OPERATIONS
 
 B, T, S = map(size_symbol, ("B", "T", "S"))
 HINTS = {B: 3, T: 5, S: 7}

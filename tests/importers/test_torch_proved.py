@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from mha_sym.audit.code_proof import CodeProof
-from mha_sym.audit.proof_report import sources
-from mha_sym.audit.prove_code import prove_code
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.outcome import CodeProof
+from mha_sym.audit.proving.report import sources
 from mha_sym.audit.target import as_implementation
 from mha_sym.proof.theorem import Verdict
 from tests.importers import torch_modules, torch_wrong

@@ -29,12 +29,12 @@ from transformers.models.phi3.modeling_phi3 import Phi3Attention
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from mha_sym.audit.proof_report import assumptions
-from mha_sym.audit.prove_code import prove_code
-from mha_sym.audit.prove_pair import prove_equal
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.pair import prove_equal
+from mha_sym.audit.proving.report import assumptions
 from mha_sym.audit.target import as_implementation
-from mha_sym.importers.torch_code import Imported
-from mha_sym.importers.torch_module import Call, Tensor, from_module
+from mha_sym.importers.from_torch.code import Imported
+from mha_sym.importers.from_torch.module import Call, Tensor, from_module
 from mha_sym.proof.theorem import Verdict
 from tests.importers.test_torch import SIZES, B, T, agree
 

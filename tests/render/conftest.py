@@ -38,8 +38,8 @@ from mha_sym.proof.terms import (
     Var,
 )
 from mha_sym.proof.theorem import Report
+from mha_sym.render.computed.line_check import check_lines
 from mha_sym.render.derivation import Derivation, derivation
-from mha_sym.render.line_check import check_lines
 
 #: far apart, and none of them 1
 SIZES = {"B": 8, "T": 4, "S": 5, "d_model": 2, "h": 3, "d_k": 6, "d_v": 7, "n": 3, "p": 2, "q": 3, "e": 5, "d": 10}

@@ -20,7 +20,7 @@ from mha_sym.library import theorem_names
 from mha_sym.proof.theorem import Report
 from mha_sym.render.book import Chapter, html_book, latex_book, related
 from mha_sym.render.derivation import derivation
-from mha_sym.render.question import Answer, Exercise, Finding, Marked, Question, Table
+from mha_sym.render.questions.question import Answer, Exercise, Finding, Marked, Question, Table
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
@@ -124,7 +124,7 @@ class TestCommand:
     def test_without_anything_that_makes_a_pdf(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr("mha_sym.render.pdf.engine", lambda: None)
+        monkeypatch.setattr("mha_sym.render.latex.pdf.engine", lambda: None)
         target = tmp_path / "book"
         assert main(["derive", "--all", "--format", "pdf", "-o", str(target)]) == Exit.UNUSABLE
         assert (target / "book.tex").exists() and not (target / "book.pdf").exists()

@@ -26,8 +26,8 @@ from mha_sym.proof.terms import (
     put_path,
 )
 from mha_sym.proof.theorem import Report
-from mha_sym.render.changes import changed, marked
 from mha_sym.render.derivation import derivation
+from mha_sym.render.formulas.changes import changed, marked
 
 A, B, C, D = (Entry(name, ()) for name in "abcd")
 S = Var("s", Domain("s", Size("S")))

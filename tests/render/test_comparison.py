@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mha_sym.audit.check import check_target
-from mha_sym.audit.page import comparison_of, page_of
+from mha_sym.audit.reports.page import comparison_of, page_of
 from mha_sym.cli import main
 from mha_sym.cli.common import Exit
 from mha_sym.render.comparison import Comparison, Fork, Mistake, comparison_page, parting

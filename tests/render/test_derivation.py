@@ -28,10 +28,10 @@ from mha_sym.library import theorem_names
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Counterexample, Outcome, Report, Theorem, Verdict
 from mha_sym.render import sentences
-from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS, derive
-from mha_sym.render.scripts import Unicode
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.scripts import Unicode
 
 GOLDEN = Path(__file__).parent / "golden"
 d = dims()

@@ -12,12 +12,12 @@ import numpy as np
 from mha_sym.proof.rules import Context, Definition
 from mha_sym.proof.terms import Join, Part, Var, subst
 from mha_sym.proof.theorem import Report
-from mha_sym.render.breaks import plain
 from mha_sym.render.convention import Convention, rewritten
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS
 from mha_sym.render.false_equations import FalseEquation
-from mha_sym.render.scripts import Unicode
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.scripts import Unicode
 
 
 def written(found: Derivation) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from mha_sym.attention.forms import combined
 from mha_sym.errors import DataProblem, Problem
 from mha_sym.evaluate import evaluate
 from mha_sym.expr import inputs
-from mha_sym.render.heatmap import weights_figure
+from mha_sym.render.pictures.heatmap import weights_figure
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -72,7 +72,7 @@ def test_tokens_name_the_positions() -> None:
 
 def test_a_figure_can_be_saved_and_opens_no_window() -> None:
     code = (
-        "import numpy as np, sys; from mha_sym.render.heatmap import weights_figure; "
+        "import numpy as np, sys; from mha_sym.render.pictures.heatmap import weights_figure; "
         "weights_figure(np.eye(3)).savefig(sys.stdout.buffer, format='png'); "
         "assert 'matplotlib.pyplot' not in sys.modules"
     )

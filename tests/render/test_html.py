@@ -20,8 +20,8 @@ from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Report, Theorem
 from mha_sym.render.book import Chapter, html_book
 from mha_sym.render.derivation import derivation
-from mha_sym.render.html import Surroundings, html_fragment, html_page
-from mha_sym.render.html_style import DARK, LIGHT, READ_ON, style
+from mha_sym.render.web.page import Surroundings, html_fragment, html_page
+from mha_sym.render.web.style import DARK, LIGHT, READ_ON, style
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 GOLDEN = Path(__file__).parent / "golden" / "twice.html"

@@ -22,15 +22,15 @@ from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, children, rebuild
 from mha_sym.proof.theorem import Claim, Report, Theorem
 from mha_sym.render import derivation as writing
+from mha_sym.render.computed.line_check import check_lines
+from mha_sym.render.computed.matrix_values import value
+from mha_sym.render.computed.samples import samples
+from mha_sym.render.computed.term_values import Floats, Fractions, Numbers
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS
-from mha_sym.render.line_check import check_lines
 from mha_sym.render.matrices import matrices_of
 from mha_sym.render.matrix_kinds import Name, Product
-from mha_sym.render.matrix_values import value
-from mha_sym.render.samples import samples
 from mha_sym.render.sentences import verdict
-from mha_sym.render.term_values import Floats, Fractions, Numbers
 
 
 class TestEveryTheorem:
@@ -163,7 +163,7 @@ def test_a_matrix_of_another_name_is_found(
         lines[n] = (Product(product.left, wrong), lines[n][1])
         return replace(found, lines=tuple(lines))
 
-    monkeypatch.setattr("mha_sym.render.line_check.matrices_of", other)
+    monkeypatch.setattr("mha_sym.render.computed.line_check.matrices_of", other)
     wrong = {one.name: one.checked.wrong for one in derivation(report).claims}
     assert "line 1 in matrices is not what its entries are at" in wrong["Q"][0]
     assert not any(found for name, found in wrong.items() if name != "Q")

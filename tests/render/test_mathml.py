@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from mha_sym.errors import Problem
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.theorem import Report
-from mha_sym.render.breaks import mark, plain
 from mha_sym.render.derivation import derivation
-from mha_sym.render.html_math import Writer
-from mha_sym.render.latex_width import BEGIN, END
-from mha_sym.render.mathml import formula, mathml
+from mha_sym.render.formulas.breaks import mark, plain
+from mha_sym.render.formulas.latex_width import BEGIN, END
+from mha_sym.render.formulas.scripts import Latex
 from mha_sym.render.prose import latex_formula, pieces
-from mha_sym.render.scripts import Latex
 from mha_sym.render.vocabulary import Vocabulary
+from mha_sym.render.web.math import Writer
+from mha_sym.render.web.mathml import formula, mathml
 
 #: the elements of MathML Core, with how many children each must have, if that is fixed
 CORE = {

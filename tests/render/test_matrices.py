@@ -11,11 +11,11 @@ from mha_sym.expr import Input
 from mha_sym.pattern import einsum
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Report, Theorem
-from mha_sym.render.breaks import plain
 from mha_sym.render.convention import Convention, rewritten
 from mha_sym.render.derivation import Derivation, derivation
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.scripts import Latex, Unicode
 from mha_sym.render.matrices import stage
-from mha_sym.render.scripts import Latex, Unicode
 
 
 def lines(found: Derivation, script: type[Unicode] | type[Latex] = Unicode) -> list[str]:

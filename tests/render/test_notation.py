@@ -30,10 +30,10 @@ from mha_sym.proof.terms import (
     Term,
     Var,
 )
-from mha_sym.render.breaks import deeper, mark, plain, rows
-from mha_sym.render.latex_width import latex_width
-from mha_sym.render.notation import Notation, Symbol
-from mha_sym.render.scripts import Latex, Unicode
+from mha_sym.render.formulas.breaks import deeper, mark, plain, rows
+from mha_sym.render.formulas.latex_width import latex_width
+from mha_sym.render.formulas.notation import Notation, Symbol
+from mha_sym.render.formulas.scripts import Latex, Unicode
 
 H, K, T = axis("h"), axis("k", "d_k"), axis("t", "T")
 HK = product(H, K)

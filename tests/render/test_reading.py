@@ -14,10 +14,10 @@ from mha_sym.proof.meaning import domain
 from mha_sym.proof.rules import Context, Definition
 from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, Var, equal, key
 from mha_sym.proof.theorem import Report
-from mha_sym.render.breaks import plain
 from mha_sym.render.derivation import derivation
+from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.scripts import Unicode
 from mha_sym.render.reading import REGROUPED, Line, direct, ordered, read, seen, tidy
-from mha_sym.render.scripts import Unicode
 
 S, T, M = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m"))
 a, b, c = (Entry(n, ()) for n in "abc")

@@ -12,7 +12,7 @@ import pytest
 from mha_sym.proof.terms import Cmp, Entry, Perm, Size, Var
 from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import Derivation, derivation
-from mha_sym.render.scripts import Latex, Unicode
+from mha_sym.render.formulas.scripts import Latex, Unicode
 from mha_sym.render.signs import likened, naming, said, sign_rows
 
 

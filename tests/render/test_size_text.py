@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mha_sym.axes import size_symbol
 from mha_sym.errors import DataProblem
-from mha_sym.render.size_text import ORDER, at_sizes, size_text
+from mha_sym.render.formulas.size_text import ORDER, at_sizes, size_text
 
 B, T, S, d_model, h, d_k, d_v = (size_symbol(name) for name in ("B", "T", "S", "d_model", "h", "d_k", "d_v"))
 n = size_symbol("n")

@@ -19,10 +19,10 @@ from mha_sym.errors import AxisProblem, DataProblem
 from mha_sym.expr import Expr, Input, Reshape
 from mha_sym.library import load
 from mha_sym.pattern import rearrange
-from mha_sym.render import svg_cells
-from mha_sym.render.svg import trace_svg
-from mha_sym.render.svg_cells import cells_svg
-from mha_sym.render.svg_parts import AXES, DARK, HEADS, LIGHT, folded, label
+from mha_sym.render.pictures import cells as svg_cells
+from mha_sym.render.pictures.cells import cells_svg
+from mha_sym.render.pictures.parts import AXES, DARK, HEADS, LIGHT, folded, label
+from mha_sym.render.pictures.svg import trace_svg
 from mha_sym.trace import trace, trace_pattern, trace_stages
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,8 +15,8 @@ from mha_sym.attention.dims import combined_weights, cross_inputs, dims, head_we
 from mha_sym.attention.forms import combined, head_sum
 from mha_sym.attention.head_paths import WRONG_PATHS, right_path, wrong_path
 from mha_sym.library import load
-from mha_sym.render import svg_cells
-from mha_sym.render.svg import trace_svg
+from mha_sym.render.pictures import cells as svg_cells
+from mha_sym.render.pictures.svg import trace_svg
 from mha_sym.trace import trace, trace_stages
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -12,8 +12,8 @@ from mha_sym.expr import Input, Named, Reshape
 from mha_sym.pattern import rearrange
 from mha_sym.proof.theorem import Claim, Report
 from mha_sym.render.derivation import derivation
-from mha_sym.render.html import html_page
-from mha_sym.render.ways import ways_svg, wrong_way
+from mha_sym.render.pictures.ways import ways_svg, wrong_way
+from mha_sym.render.web.page import html_page
 
 T, H, K = axis("t", "T"), axis("h"), axis("k", "d_k")
 X = Input("x", (T, product(H, K)))

@@ -1,0 +1,1 @@
+"""From runs of an implementation to what is wrong with it: faults, symmetries, steps, probes."""

@@ -1,0 +1,93 @@
+"""From runs of an implementation to what is told of it: diagnosis, nine steps, probes.
+
+Defines `inquire`, the one place that decides what is looked into.  Whether an implementation agrees is
+decided before, by the comparison of stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mha_sym.audit.compared import Convention
+from mha_sym.audit.diagnosis.diagnose import More, diagnose, effects
+from mha_sym.audit.diagnosis.explanation import Diagnosis
+from mha_sym.audit.diagnosis.findings import Findings
+from mha_sym.audit.diagnosis.heads import HeadCheck, check_heads, locate_head_mask
+from mha_sym.audit.diagnosis.probes import Probe, run_probes
+from mha_sym.audit.diagnosis.steps import nine_steps
+from mha_sym.audit.diagnosis.symmetry import shown_symmetries
+from mha_sym.audit.evidence import Evidence
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.layouts.others import other_layouts
+from mha_sym.audit.masks.empty_rows import diagnosed
+from mha_sym.errors import Problem
+from mha_sym.proof.collector import collector_off
+
+
+def inquire(
+    evidence: Sequence[Evidence], conventions: Sequence[Convention] = (), impl: Implementation | None = None,
+    more: More | None = None, pairs: bool = True,
+) -> Findings:  # fmt: skip
+    """Look into what runs of an implementation gave.
+
+    Args:
+        evidence: the runs.
+        conventions: what is known of the implementation.
+        impl: the implementation, if it can be run again, which a dump cannot.
+        more: gives further runs.
+        pairs: whether pairs of faults are tried.
+    """
+    said = {one.name: one.value + (f" ({one.said_by})" if one.said_by else "") for one in conventions}
+    if not evidence:
+        return Findings(steps=nine_steps(evidence, Diagnosis(), (), said))
+    wrong = [one for one in evidence if one.wrong]
+    diagnosis = _diagnosis(evidence, more, pairs)
+    if any(one.nan is not None for one in evidence):
+        return Findings(diagnosis, nine_steps(evidence, diagnosis, (), said, unseen="not tried where rows are NaN"))
+    heads, trouble, located = _heads(impl, wrong[0] if wrong else evidence[0])
+    probes: tuple[Probe, ...] = ()
+    if any("y" in one.wrong for one in evidence) or (wrong and not diagnosis.symmetries):
+        probes = run_probes(impl, wrong[0], heads)
+    return Findings(diagnosis, nine_steps(evidence, diagnosis, heads, said, trouble), probes, located)
+
+
+def _diagnosis(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
+    if any(one.nan is not None for one in evidence):
+        return diagnosed(evidence)
+    if any("y" in one.wrong for one in evidence):
+        with collector_off():  # thousands of forms are made and all are kept until the last is compared
+            return _explained(evidence, more, pairs)
+    telling = _telling(evidence)
+    return replace(Diagnosis(effects=effects(telling)), symmetries=shown_symmetries(evidence))
+
+
+def _explained(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
+    """One fault, else another layout, else several faults, else a layout that has no name."""
+    found = diagnose(evidence, more, pairs=False)
+    if any(not one.cases for one in found.found):
+        return found
+    layouts = other_layouts(evidence)
+    if layouts or not pairs:
+        return replace(found, found=() if layouts else found.found, layouts=layouts)
+    found = diagnose(evidence, more)
+    return found if found.found else replace(found, layouts=other_layouts(evidence, more=True))
+
+
+def _telling(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Few runs that show most faults: the first, and the one in which most are possible."""
+    firsts = {one.case: one for one in reversed(evidence)}
+    most = max(firsts.values(), key=lambda one: len(one.forms.singles))
+    return [evidence[0]] if most is evidence[0] else [evidence[0], most]
+
+
+def _heads(impl: Implementation | None, on: Evidence) -> tuple[tuple[HeadCheck, ...], str, tuple[str, ...] | None]:
+    """What was found of single heads, what went wrong, and where a head mask acts."""
+    if impl is None:
+        return (), "", None
+    try:
+        located = locate_head_mask(impl, on) if "head_mask" in impl.arguments else None
+        return check_heads(impl, on), "", located
+    except Problem as problem:
+        return (), f"with other weights: {problem.one_line()}", None
+

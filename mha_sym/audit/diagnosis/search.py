@@ -1,0 +1,198 @@
+"""The search for faults that explain runs: single ones, other numbers of heads, pairs, sets of three.
+
+Defines `Search`.  It finds what fits every run; what is told of it is decided in `mha_sym.audit.diagnosis.diagnose`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, islice, product
+
+import numpy as np
+
+from mha_sym.attention.forms import Stages
+from mha_sym.audit.catalogue.heads import cut_into
+from mha_sym.audit.diagnosis.fit import NEARER, fit, near, orders, permutes
+from mha_sym.audit.evidence import Evidence, largest, predicted
+from mha_sym.audit.faults import FAMILIES, Fault, faults_of_positions, find_fault, name_of
+from mha_sym.audit.recipe import compatible
+from mha_sym.expr import Expr
+
+#: how many sets of faults are evaluated at a time; after each lot, what has been found ends the search
+_LOT = 350
+#: families of which two faults are tried together; of the others one fault excludes the rest
+_PAIR_WITHIN = ("mask", "biases", "inputs", "weights", "values")
+#: how many faults of each family take part in sets of three, and how many sets are tried at most
+_OF_EACH, _TRIPLES = 4, 3000
+#: outputs that differ by less of their largest entry are taken for one when sets are put together
+_ALIKE = 1e-11
+
+Which = tuple[Fault, ...]
+
+
+@dataclass(eq=False)
+class Search:
+    """A search for the faults that explain some runs.
+
+    Attributes:
+        evidence: all runs, those that agree as well.
+        tried: the single faults that were tried.
+        matching: those that explain one way of calling, by its name.
+        alike: faults that give the same output as another here, by the name of the other; one of them is tried.
+        pairs: how many pairs were tried.
+        triples: how many sets of three were tried.
+    """
+
+    evidence: tuple[Evidence, ...]
+    tried: set[str] = field(default_factory=set)
+    matching: dict[str, list[Which]] = field(default_factory=dict)
+    alike: dict[str, list[str]] = field(default_factory=dict)
+    pairs: int = 0
+    triples: int = 0
+
+    def one_or_two(self, two: bool) -> list[Which]:
+        """What explains everything: single faults if there are any, else pairs, if ``two`` says so."""
+        steps = [self._singles, self._at_sizes, self._other_heads, *([self._pairs] if two else [])]
+        return next((found for step in steps if (found := step())), [])
+
+    def explains(self, which: Which, cases: Iterable[str] | None = None) -> bool:
+        """Whether faults reproduce the output in every run, or in those of some ways of calling.
+
+        They must also come far nearer than the correct form does: in short formats, bounds admit much.
+        """
+        runs = self.evidence if cases is None else [one for one in self.evidence if one.case in set(cases)]
+        left = most = 0.0
+        for one in runs:
+            found = fit(one, which)
+            if found is None:
+                return False
+            left = max(left, found.difference)
+            most = max(most, float("inf") if one.nan is not None else one.off(one.found["y"]))
+        return left * NEARER <= most
+
+    @property
+    def bad(self) -> list[Evidence]:
+        """The runs whose output is wrong."""
+        return [one for one in self.evidence if "y" in one.wrong]
+
+    # ------------------------------------------------------------ one fault
+
+    def _singles(self) -> list[Which]:
+        """The single faults that explain everything; those that explain one way of calling are remembered."""
+        firsts = {one.case: one for one in reversed(self.bad)}
+        for case in dict.fromkeys(one.case for one in self.bad):
+            forms = firsts[case].forms.singles
+            self.tried |= set(forms)
+            self.matching[case] = [(find_fault(name),) for name in _matches(firsts[case], _outputs(forms))]
+        every = dict.fromkeys(which for found in self.matching.values() for which in found)
+        return [which for which in every if self.explains(which)]
+
+    def _at_sizes(self) -> list[Which]:
+        """Faults of positions that are built at the sizes of a run."""
+        known = [one for one in faults_of_positions() if one.at_sizes and one.possible(self.evidence[0].forms.at)]
+        return [(one,) for one in known if self.explains((one,))]
+
+    def _other_heads(self) -> list[Which]:
+        """Other numbers of heads, into which the widths of every run divide."""
+        return [(one,) for one in self._cuts() if self.explains((one,))]
+
+    def _cuts(self) -> Iterator[Fault]:
+        sizes = [one.setting.sizes for one in self.evidence]
+        widths = [n["h"] * n[width] for n in sizes for width in ("d_k", "d_v")]
+        for n in range(1, math.gcd(*widths) + 1):
+            if all(width % n == 0 for width in widths) and any(one["h"] != n for one in sizes):
+                yield cut_into(n)
+                yield cut_into(n, follows=False)
+
+    # ------------------------------------------------------------ several together
+
+    def _pairs(self) -> list[Which]:
+        """The pairs that explain everything."""
+        on = self._telling()
+        distinct = self._distinct(on)
+        found, self.pairs = self._together(on, self._candidates(distinct))
+        if found:
+            return found
+        cuts = [one for one in self._cuts() if one.name != "heads_taken_as_1"]
+        found, count = self._together(on, (pair for pair in product(cuts, distinct) if _go_together(*pair)))
+        self.pairs += count
+        return found
+
+    def _telling(self) -> Evidence:
+        """The wrong run in which most faults are possible, the smallest of these: many forms are evaluated on it."""
+        return min(self.bad, key=lambda one: (-len(one.forms.singles), one.found["scores"].size))
+
+    def three(self) -> list[Which]:
+        """The sets of three that explain everything, of the first few faults of three families each."""
+        on = self._telling()
+        distinct = self._distinct(on)
+        families = [[one for one in distinct if one.family == family][:_OF_EACH] for family in FAMILIES]
+        sets = (which for three in combinations(families, 3) for which in product(*three))
+        wanted = (which for which in sets if _go_together(*which))
+        found, self.triples = self._together(on, islice(wanted, _TRIPLES))
+        return found
+
+    def _together(self, on: Evidence, sets: Iterable[Which]) -> tuple[list[Which], int]:
+        """The sets of faults that explain everything, looked for on one run lot by lot; and how many were tried."""
+        count, rest = 0, iter(sets)
+        while lot := list(islice(rest, _LOT)):
+            built = {which: form for which in lot if (form := _form(on, which)) is not None}
+            count += len(built)
+            named = {name_of(which): which for which in built}
+            close = _matches(on, {name: built[which].y for name, which in named.items()})
+            found = [named[name] for name in close if self.explains(named[name])]
+            if found:
+                return found, count
+        return [], count
+
+    def _candidates(self, distinct: Sequence[Fault]) -> Iterator[Which]:
+        """Pairs, those first of which one explains a way of calling."""
+        partly = dict.fromkeys(which[0] for found in self.matching.values() for which in found)
+        for one, other in combinations(dict.fromkeys([*partly, *distinct]), 2):
+            within = one.family == other.family and one.family not in _PAIR_WITHIN
+            if compatible(one.edits, other.edits) and (one in partly or not within):
+                yield one, other
+
+    def _distinct(self, on: Evidence) -> list[Fault]:
+        """The single faults that can be seen here, one for all that give the same output; those looked for in sets."""
+        values = predicted(on, {name: y for name, y in _outputs(on.forms.singles).items() if not permutes(y)})
+        slack = max(_ALIKE, 4 * on.rounding) * largest([on.found["y"]])
+        kept: list[str] = []
+        right = on.found["y"]
+        self.alike = {}
+        for name, value in values.items():
+            if find_fault(name).alone or not np.isfinite(value).all() or np.abs(value - right).max() <= slack:
+                continue
+            like = next((other for other in kept if np.abs(values[other] - value).max() <= slack), None)
+            if like is None:
+                kept.append(name)
+            else:
+                self.alike.setdefault(like, []).append(name)
+        return [find_fault(name) for name in kept]
+
+
+def _form(on: Evidence, which: Which) -> Stages | None:
+    """The form with several faults; heads are not permuted whose number is another one."""
+    form = on.forms_for(which).form(*which)
+    recut = any(one.family == "heads" for one in which)
+    return None if form is None or (recut and permutes(form.y)) else form
+
+
+def _go_together(*which: Fault) -> bool:
+    return compatible(*(one.edits for one in which))
+
+
+def _matches(on: Evidence, forms: Mapping[str, Expr]) -> list[str]:
+    """Which of some outputs are that of the implementation, roughly; `fit` judges."""
+    plain = {name: y for name, y in forms.items() if not permutes(y)}
+    found = [name for name, value in predicted(on, plain).items() if near(on, value)]
+    for order in orders(on.setting.sizes["h"]):
+        turned = {name: y for name, y in forms.items() if name not in plain and name not in found}
+        found += [name for name, y in predicted(on, turned, {"pi": order}).items() if near(on, y)]
+    return [name for name in forms if name in found]
+
+
+def _outputs(forms: Mapping[str, Stages]) -> dict[str, Expr]:
+    return {name: form.y for name, form in forms.items()}

@@ -1,0 +1,292 @@
+"""Torch modules of any make: how their parameters are called and lie, found by names, shapes and a probe in numbers.
+
+Defines `from_module`, and `found` for modules that are not known.  Names propose (``to_qkv``, ``c_attn``, ``out_proj``,
+...), shapes admit, and a run of the module on random weights decides: a reading counts if the specification gives the
+module's output within the bound, on two draws.  This runs the module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mha_sym.audit.dumps.file import Stored
+from mha_sym.audit.dumps.settings import DumpSettings
+from mha_sym.audit.frameworks.naming import HEADS, KV_HEADS, MASKS_CALLED, attribute, namings, supposed
+from mha_sym.audit.frameworks.own_tables import Own, first_fitting, turning
+from mha_sym.audit.frameworks.position_tables import WithoutTables
+from mha_sym.audit.frameworks.rotary_found import found as fitting
+from mha_sym.audit.frameworks.torch_modules import (
+    copied,
+    first_output,
+    from_torch,
+    parameters_of,
+    required,
+    undescribed,
+)
+from mha_sym.audit.frameworks.torch_rotary import from_rotary_module, handing_of
+from mha_sym.audit.frameworks.torch_turning import tables_of
+from mha_sym.audit.frameworks.undeclared import as_found, as_named, described
+from mha_sym.audit.implementation import Implementation, left_alone
+from mha_sym.audit.layouts.readings import Reading, Seen, reproducing
+from mha_sym.audit.proving.imported import fixed_sizes
+from mha_sym.blame import guarded, import_torch
+from mha_sym.errors import Problem, TargetProblem
+
+#: batch, length
+_RUN_AT = ((2, 5), (3, 7))
+#: buffers with the frequencies of rotary positions, or with their tables
+_POSITIONS = re.compile(r"inv_freq|freqs|rope|rotary|(^|[._])(cos|sin)", re.IGNORECASE)
+_FOUND = "found by names, shapes and a probe in numbers"
+
+
+def from_module(module: Any, name: str = "") -> Implementation:
+    """A torch module as an implementation: that of torch itself as it is documented, others as they are found to be.
+
+    Raises:
+        TargetProblem: for a module of which no reading is attention.
+    """
+    if isinstance(module, import_torch().nn.MultiheadAttention):
+        return from_torch(module, name)
+    handing = handing_of(module)
+    if handing is not None:
+        title = name or type(module).__qualname__
+        return from_rotary_module(module, handing, lambda one, dtype: found(one, title, undescribed(one, title), dtype))
+    return found(module, name, undescribed(module, name))
+
+
+def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> Implementation:
+    """A module as an implementation, if there is one reading of its parameters under which it is attention.
+
+    Args:
+        module: any module that takes ``x (b, t, m)``, or queries, keys and values.
+        name: what reports call it.
+        refusal: the complaint if nothing is found.
+        dtype: the precision in which it is to compute.
+
+    Raises:
+        Problem: the refusal, with what was tried.
+    """
+    heads = attribute(module, HEADS)
+    if heads is None:
+        raise refusal
+    _divides(module, heads, name or type(module).__qualname__)
+    probe = _Probe(module, heads, attribute(module, KV_HEADS), name, dtype)
+    for names in namings(probe.shapes):
+        readings = probe.readings(names)
+        if readings:
+            return as_found(probe.implementation(names, readings))
+    own = tables_of(probe.module, probe.weights, probe.width, dtype)
+    if own is not None:
+        return _turned(module, probe, own, refusal)
+    probe.refuse_positions()
+    return probe.supposed(refusal)
+
+
+def _divides(module: Any, heads: int, name: str) -> None:
+    """Refuse a number of heads that no width of the weights is a multiple of."""
+    shapes = {one: tuple(value.shape) for one, value in module.named_parameters() if value.ndim > 1}
+    if shapes and all(size % heads for shape in shapes.values() for size in shape):
+        raise TargetProblem(
+            f"{heads} heads do not divide any width of the weights of {name}", where=name,
+            got="; ".join(f"{one} {shape}" for one, shape in list(shapes.items())[:4]),
+            expected=f"h d_k columns, a multiple of {heads}",
+        )  # fmt: skip
+
+
+def _turned(module: Any, probe: _Probe, own: Own, refusal: Problem) -> Implementation:
+    """A module that makes tables of rotary positions by itself: what it is without them, and what they turn.
+
+    Some compute their tables in single precision, whatever the weights are.
+    """
+    probe.without(own)
+    for names in namings(probe.shapes):
+        readings = probe.readings(names)
+        if readings:
+            made = as_found(probe.implementation(names, readings))
+            break
+    else:
+        made = probe.supposed(refusal)
+    described = turning(replace(made, call=probe.call), own, fixed_sizes(made)["d_k"])
+    if probe.dtype == "float64" and fitting(described) is None:
+        return found(module, probe.name, refusal, "float32")
+    return first_fitting(described)
+
+
+# ---------------------------------------------------------------- the probe
+
+
+class _Probe:
+    """A module run on random weights."""
+
+    def __init__(self, module: Any, heads: int, kv_heads: int | None, name: str, dtype: str) -> None:
+        self.module = copied(module, dtype)
+        self.training = bool(module.training)
+        every: dict[str, Any] = parameters_of(self.module)
+        self.tables = {name: value for name, value in every.items() if _is_table(self.module, name, value, heads)}
+        self.weights = {name: value for name, value in every.items() if name not in self.tables}
+        self.shapes = {one: value.shape for one, value in self.weights.items()}
+        self.heads, self.kv_heads = heads, kv_heads
+        self.name, self.dtype = name or type(module).__qualname__, dtype
+        self.width = 0
+        self.named: Mapping[str, Any] = {}
+        self.code = self._code()
+        self.seen = self._seen_with(list(self._ways()))
+
+    def _ways(self) -> Iterator[dict[str, Any]]:
+        """What may stand for masks that have no default: nothing, or zeros where that is no mask.
+
+        Raises:
+            TargetProblem: for another parameter without a default.
+        """
+        needed = required(self.module)
+        unknown = [name for name in needed if name not in MASKS_CALLED]
+        if unknown:
+            raise TargetProblem(
+                f"{self.name} needs {', '.join(unknown)} besides its input", where=f"{self.name}.forward",
+                expected="parameters with defaults, masks, or cos and sin of rotary positions",
+                hint=f"give {unknown[0]} a default, or describe what is called: "
+                f"Implementation(call=..., takes=('weights', 'x'), ...) with a function that fills it in",
+            )  # fmt: skip
+        yield dict.fromkeys(needed)
+        if needed:
+            zeros = import_torch().zeros((1, 1, 1, 1), dtype=getattr(import_torch(), self.dtype))
+            yield dict.fromkeys(needed, zeros)
+
+    def _seen_with(self, ways: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], Any, Any]]:
+        """Two runs, the masks without a default filled in the first way in which it runs."""
+        for way in ways[:-1]:
+            self.named = way
+            with contextlib.suppress(TargetProblem):
+                return self._outputs()
+        self.named = ways[-1]
+        return self._outputs()
+
+    def without(self, own: Own) -> None:
+        """From here on, run it with cosines of 1 and sines of 0 in place of the tables that it makes."""
+        torch = import_torch()
+
+        def plain(weights: Mapping[str, Any], x: Any) -> Any:
+            arrays = {**{name: np.asarray(one) for name, one in weights.items()}, "x": np.asarray(x)}
+            made = own.turning_nothing(arrays, {"B": x.shape[0], "T": x.shape[1]})
+            return torch.from_numpy(made["y"])
+
+        self.code = plain
+        self.seen = self._outputs()
+
+    def _code(self) -> Callable[..., Any]:
+        """The module as a function; with zeros in its tables, if it has some."""
+        if not self.tables:
+            return self.call
+        torch = import_torch()
+        kind = getattr(torch, self.dtype)
+        drawn = {name: torch.from_numpy(_drawn(name, one.shape)).to(kind) for name, one in self.tables.items()}
+        return WithoutTables(self.call, {name: torch.zeros_like(one) for name, one in drawn.items()}, drawn)
+
+    def call(self, weights: Mapping[str, Any], x: Any, **named: Any) -> Any:
+        """The module on one input; of several outputs the first is y."""
+        return first_output(self.module, weights, (x,), {**self.named, **named})
+
+    def _outputs(self) -> list[tuple[dict[str, Any], Any, Any]]:
+        """Weights, input and output of two runs, at the width at which the module runs."""
+        widths = dict.fromkeys([self.width] if self.width else [n for shape in self.shapes.values() for n in shape])
+        refused: Problem | None = None
+        for width in widths:
+            try:
+                made = [self._run(width, seed, *sizes) for seed, sizes in enumerate(_RUN_AT)]
+            except TargetProblem as problem:
+                refused = refused or problem
+            else:
+                self.width = width
+                return made
+        raise refused or TargetProblem(f"{self.name} has no parameters")
+
+    def _run(self, width: int, seed: int, batch: int, length: int) -> tuple[dict[str, Any], Any, Any]:
+        torch = import_torch()
+        rng = np.random.default_rng(seed)
+        weights = {n: rng.normal(size=s) / np.sqrt(s[-1] if len(s) > 1 else 4) for n, s in self.shapes.items()}
+        x = rng.normal(size=(batch, length, width))
+        tensors = {name: torch.from_numpy(value) for name, value in weights.items()}
+        with torch.no_grad():
+            made = guarded(lambda: self.code(tensors, torch.from_numpy(x)), f"{self.name} raised")
+        if not isinstance(made, torch.Tensor) or tuple(made.shape) != x.shape:
+            raise TargetProblem(f"{self.name} gives no y (b, t, m)", got=str(getattr(made, "shape", type(made))))
+        return weights, x, made.numpy()
+
+    def readings(self, names: Mapping[str, str]) -> list[Reading]:
+        """The readings under these names that reproduce both outputs."""
+        return reproducing([self._as_seen(names, *one) for one in self.seen])
+
+    def _as_seen(self, names: Mapping[str, str], weights: Mapping[str, Any], x: Any, y: Any) -> Seen:
+        arrays = {ours: Stored(weights[theirs], "float64") for ours, theirs in names.items()}
+        arrays |= {"x": Stored(x, "float64"), "y": Stored(y, "float64")}
+        return Seen(arrays, DumpSettings(heads=self.heads, kv_heads=self.kv_heads, dtype=self.dtype), self.name)
+
+    def refuse_positions(self) -> None:
+        """Refuse a module that keeps something of positions, and does not use it as rotary positions are used."""
+        kept = [name for name, _ in self.module.named_buffers() if _POSITIONS.search(name)]
+        if kept:
+            raise TargetProblem(
+                f"{self.name} seems to make tables of rotary positions by itself, and they were not found in its code",
+                got=f"a buffer {kept[0]}",
+                expected="cosines and sines of positions that it computes or keeps, or that are handed over",
+                hint="let forward take cos and sin, or position_embeddings=(cos, sin), as transformers does",
+            )  # fmt: skip
+
+    def supposed(self, refusal: Problem) -> Implementation:
+        """What the names say, where no reading gives what the module gives: it may be wrong, and then it is shown.
+
+        Raises:
+            Problem: the refusal.
+        """
+        weights = [name for name, shape in self.shapes.items() if len(shape) > 1]
+        said = supposed(namings(self.shapes), weights, "linear", "packed_linear")
+        if said is None:
+            raise refusal
+        return as_named(self.implementation(said[0], [Reading(said[1])]), "parameters")
+
+    def implementation(self, names: Mapping[str, str], readings: Sequence[Reading]) -> Implementation:
+        """The first of the readings, with a note of the others."""
+        made = Implementation(
+            call=self.code, module=self.module, heads=self.heads,
+            kv_heads=self.kv_heads if readings[0].layout.grouped else None, weights=self.weights, framework="torch",
+            dtype=self.dtype, name=self.name, trained=self._trained(),
+            said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND), **described(names, readings),
+        )  # fmt: skip
+        filled = [f"{n} was handed over as {_said(one)}, where nothing else is said" for n, one in self.named.items()]
+        return replace(made, notes=(*made.notes, *filled, *self.zeroed(), *left_alone(self.module.forward, ("x",))))
+
+    def _trained(self) -> Callable[..., Any] | None:
+        """The module in training mode, if it was handed over so and needs no tables to be taken out."""
+        if not self.training or self.code != self.call:
+            return None
+        module = copy.deepcopy(self.module).train()
+        return lambda weights, x, **named: first_output(module, weights, (x,), {**self.named, **named})
+
+    def zeroed(self) -> list[str]:
+        """A note on its tables."""
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in self.tables.items())
+        words = "a table of biases for positions: numbers are compared with zeros in it, --prove takes any entries"
+        return [f"{shapes} is {words}"] if shapes else []
+
+
+def _said(mask: Any) -> str:
+    return "None" if mask is None else "zeros"
+
+
+def _drawn(name: str, shape: tuple[int, ...]) -> Any:
+    """Values of a parameter: those of the same name and shape are the same."""
+    return np.random.default_rng(list(name.encode())).normal(size=shape)
+
+
+def _is_table(module: Any, name: str, value: Any, heads: int) -> bool:
+    """Whether a parameter is a table that is looked up and has an entry for every head."""
+    owner = module.get_submodule(name.rpartition(".")[0])
+    embeds = isinstance(owner, import_torch().nn.Embedding) or name.endswith("bias_table")
+    return embeds and value.ndim == 2 and heads in value.shape

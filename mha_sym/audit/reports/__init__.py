@@ -1,0 +1,1 @@
+"""What a check found, as data, text, JSON and pages."""

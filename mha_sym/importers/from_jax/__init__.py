@@ -1,0 +1,1 @@
+"""JAX code as a graph, by its jaxpr with symbolic sizes."""

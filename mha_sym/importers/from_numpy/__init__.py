@@ -1,0 +1,1 @@
+"""NumPy code as a graph: it is run on arrays without values."""

@@ -1,0 +1,1 @@
+"""ONNX files as graphs: read within bounds, and never run."""

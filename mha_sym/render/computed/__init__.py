@@ -1,0 +1,1 @@
+"""Derivations as numbers: every line computed."""

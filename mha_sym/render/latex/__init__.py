@@ -1,0 +1,1 @@
+"""LaTeX, and PDFs that are made of it."""

@@ -1,0 +1,90 @@
+"""What stands on a page besides tags: terms, positions and sentences with formulas in them.
+
+Defines `Writer`.  Which signs a term needs is decided in `mha_sym.render.formulas.notation`, how they are drawn in
+`mha_sym.render.web.mathml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mha_sym.proof.terms import Index, Term
+from mha_sym.render.formulas.changes import Path
+from mha_sym.render.formulas.coloured import Coloured
+from mha_sym.render.formulas.latex_width import latex_width
+from mha_sym.render.pictures.parts import escaped
+from mha_sym.render.prose import latex_formula, pieces
+from mha_sym.render.vocabulary import Vocabulary
+from mha_sym.render.web.mathml import formula, mathml
+
+#: formulas narrower than this, in widths of the letter M, are never broken
+NARROW = 14.0
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes what one vocabulary has names for; ``links`` are the pages of names that may occur among words."""
+
+    words: Vocabulary
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def notation(self) -> Coloured:
+        """The signs."""
+        return Coloured(self.words.names, self.words.letters_for)
+
+    def term(self, term: Term, changed: Sequence[Path] = (), before: str = "") -> str:
+        """A term in a box of its own, broken where there is no room; ``before`` is a sign in front of it.
+
+        What was changed is in colour, unless that is everything.
+        """
+        return self.latex(before + self.notation.coloured(term, changed))
+
+    def equation(self, left: Term, right: Term) -> str:
+        """``left = right`` in a box of its own."""
+        return self.latex(self.notation.equation(left, right))
+
+    def latex(self, text: str) -> str:
+        """A formula in a box of its own."""
+        inside = mathml(text, display=True) if latex_width(text) <= NARROW else formula(text)
+        return f'<span class="formula">{inside}</span>'
+
+    def inline(self, term: Term) -> str:
+        """A term among words."""
+        return mathml(self.notation.term(term))
+
+    def positive(self, term: Term) -> str:
+        """``term > 0`` among words."""
+        return formula(f"{self.notation.term(term)} > 0", display=False)
+
+    def sign(self, latex: str) -> str:
+        """A formula among words."""
+        return mathml(latex)
+
+    def at(self, at: Sequence[Index]) -> str:
+        """Positions in brackets."""
+        return mathml(self.notation.at([self.notation.index(one) for one in at]))
+
+    def prose(self, text: str) -> str:
+        """A sentence with its formulas; names that have pages lead there.
+
+        Example:
+            >>> Writer(Vocabulary()).prose("T < S & more")
+            '<math alttext="T &lt; S"><mi>T</mi><mo form="infix">&lt;</mo><mi>S</mi></math> &amp; more'
+        """
+        parts = re.split(rf"\b({'|'.join(map(re.escape, self.links))})\b", text) if self.links else [text]
+        return "".join(self.link(part) if n % 2 else self._prose(part) for n, part in enumerate(parts))
+
+    def _prose(self, text: str) -> str:
+        return "".join(_drawn(one.text) if one.formula else escaped(one.text) for one in pieces(text))
+
+    def link(self, name: str) -> str:
+        """The name, leading to its page."""
+        return f'<a href="{escaped(self.links[name])}"><code>{escaped(name)}</code></a>'
+
+
+def _drawn(text: str) -> str:
+    latex = latex_formula(text)
+    return mathml(latex) if latex_width(latex) <= NARROW else formula(latex, display=False)
