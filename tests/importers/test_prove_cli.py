@@ -187,6 +187,12 @@ def test_a_causal_module_is_found_to_be_causal(folder: Path) -> None:
     assert found["verdict"] == "proved" and "causal by itself" in found["specification"]
     assert any("T <= 16" in words for words in found["assumptions"])
     assert any("triangle" in words for words in found["assumptions"])
+    assert any("with gradients and without" in words for words in found["assumptions"])
+
+
+def test_a_condition_on_sizes_stands_in_the_headline(folder: Path) -> None:
+    headline = next(line for line in run(folder, "modules.py:gpt").splitlines() if line.startswith("PROVED"))
+    assert headline.endswith("and all weights, where T <= 16")
 
 
 def test_a_wrong_module_is_read_by_its_names_and_refuted(folder: Path) -> None:

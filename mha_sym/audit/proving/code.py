@@ -259,11 +259,13 @@ class Work:
 
     def with_conditions(self, case: Case, made: CaseProof, depth: int) -> CaseProof:
         """The same, the excluded sizes proved apart where that can be done."""
-        proved, left = [], []
+        proved, left, needs = [], [], []
         verdict = made.verdict
         for one in once(made.found.graph.notes.conditions):
             other = excluded(one)
             apart = self.apart(case, made.found, other, depth) if other is not None else None
+            if apart is None or apart.verdict is not Verdict.PROVED:
+                needs.append(str(one))
             if apart is None:
                 left.append(f"{one} ({one.place})")
             elif apart.verdict is Verdict.PROVED:
@@ -271,7 +273,7 @@ class Work:
             else:
                 verdict = apart.verdict if verdict is Verdict.PROVED else verdict
                 left.append(f"{one} ({one.place}); {in_words(other)} is {apart.verdict.value}")
-        return replace(made, verdict=verdict, discharged=tuple(proved), open=tuple(left))
+        return replace(made, verdict=verdict, discharged=tuple(proved), open=tuple(left), needs=tuple(needs))
 
     def apart(self, case: Case, found: Import, other: Sizes | None, depth: int) -> CaseProof | None:
         """The proof at the sizes that a condition excludes."""

@@ -22,6 +22,8 @@ from mha_sym.proof.theorem import Outcome, Verdict
 
 #: what every proof is about, and what it leaves out
 OVER_THE_REALS = "over real numbers: rounding, overflow, NaN and infinities as values are left out"
+#: code may ask for these, and a trace does not show that it did
+SAME_WAY = "the code goes the same way in every format of numbers, with gradients and without"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class CaseProof:
         agreed: the sizes at which graph and code agreed in numbers.
         departure: where the code departs from the specification, if it is not proved.
         discharged: conditions on sizes whose other side was proved as well, one sentence each.
-        open: conditions on sizes that the proof needs.
+        open: conditions on sizes that the proof needs, with their places.
+        needs: the same without.
     """
 
     case: str
@@ -49,6 +52,7 @@ class CaseProof:
     departure: Departure | None = None
     discharged: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from mha_sym.audit.compared import Compared
 from mha_sym.audit.diagnosis.explanation import Explanation
-from mha_sym.audit.proving.outcome import OVER_THE_REALS, CaseProof, CodeProof, with_audit
+from mha_sym.audit.proving.outcome import OVER_THE_REALS, SAME_WAY, CaseProof, CodeProof, with_audit
 from mha_sym.audit.proving.pair import prove_target
 from mha_sym.audit.reports.reported import Reported
 from mha_sym.axes import Axis
@@ -128,7 +128,7 @@ def normal_forms(one: Outcome) -> list[str] | None:
 
 def assumptions(proof: CodeProof) -> list[str]:
     """Everything that the verdict rests on, one sentence each."""
-    found = [OVER_THE_REALS, "every size is at least 1"]
+    found = [OVER_THE_REALS, "every size is at least 1", SAME_WAY]
     for one in proof.cases:
         found += [f"{a.words} ({one.case})" for a in one.found.statement.assumptions]
         found += [f"{words} ({one.case})" for words in one.lifted.assumed]
@@ -191,6 +191,8 @@ def _headline(proof: CodeProof) -> str:
     sizes = ", ".join(proof.symbolic)
     at = "".join(f", {name} = {value}" for name, value in proof.fixed.items())
     scope = f"for all {sizes}{at}, and all weights" if sizes else f"at{at[1:]}, for all weights"
+    needed = dict.fromkeys(words for one in proof.cases for words in one.needs)
+    scope += f", where {' and '.join(needed)}" if needed else ""
     what = f"equal to {proof.against}" if proof.against else "multi-head attention"
     if proof.verdict is Verdict.PROVED:
         return f"PROVED      {proof.target} is {what} {scope}"
