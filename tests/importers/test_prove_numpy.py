@@ -265,6 +265,8 @@ def test_a_size_of_one_that_is_treated_apart_is_proved_apart() -> None:
     wrong = proof(other_at_one)
     assert wrong.verdict is Verdict.REFUTED
     assert "B = 1 is refuted" in wrong.cases[0].open[0]
+    (shown,) = [one.counterexample for one in wrong.cases[0].outcomes if one.counterexample is not None]
+    assert shown.sizes["B"] == 1  # the size at which it is wrong is said, though it is no symbol there
 
 
 def test_a_size_whose_value_is_needed_is_fixed_and_said() -> None:

@@ -259,7 +259,7 @@ class Work:
 
     def with_conditions(self, case: Case, made: CaseProof, depth: int) -> CaseProof:
         """The same, the excluded sizes proved apart where that can be done."""
-        proved, left, needs = [], [], []
+        proved, left, needs, against = [], [], [], []
         verdict = made.verdict
         for one in once(made.found.graph.notes.conditions):
             other = excluded(one)
@@ -273,7 +273,11 @@ class Work:
             else:
                 verdict = apart.verdict if verdict is Verdict.PROVED else verdict
                 left.append(f"{one} ({one.place}); {in_words(other)} is {apart.verdict.value}")
-        return replace(made, verdict=verdict, discharged=tuple(proved), open=tuple(left), needs=tuple(needs))
+                against += [_at(other or {}, outcome) for outcome in apart.outcomes]
+        return replace(
+            made, verdict=verdict, outcomes=(*made.outcomes, *against), discharged=tuple(proved), open=tuple(left),
+            needs=tuple(needs),
+        )  # fmt: skip
 
     def apart(self, case: Case, found: Import, other: Sizes | None, depth: int) -> CaseProof | None:
         """The proof at the sizes that a condition excludes."""
@@ -283,6 +287,13 @@ class Work:
             return self.case(case, imported(self.impl, case, {**found.sizes, **other}), depth + 1)
         except Problem:
             return None
+
+
+def _at(sizes: Sizes, outcome: Outcome) -> Outcome:
+    """What came out where some sizes were numbers, with these sizes in its counterexample."""
+    found = outcome.counterexample
+    fixed = {name: int(size) for name, size in sizes.items() if sympy.sympify(size).is_Integer}
+    return outcome if found is None else replace(outcome, counterexample=replace(found, sizes={**fixed, **found.sizes}))
 
 
 def as_expression(

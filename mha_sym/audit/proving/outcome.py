@@ -23,7 +23,7 @@ from mha_sym.proof.theorem import Outcome, Verdict
 #: what every proof is about, and what it leaves out
 OVER_THE_REALS = "over real numbers: rounding, overflow, NaN and infinities as values are left out"
 #: code may ask for these, and a trace does not show that it did
-SAME_WAY = "the code goes the same way in every format of numbers, with gradients and without"
+SAME_WAY = "in evaluation mode; and the code goes the same way in all formats of numbers, with gradients and without"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import logging
 import math
 import sys
 import traceback
@@ -358,9 +359,11 @@ _DATA: Any = torch.Tensor.data
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Torch as a tracer wants it: no search for a best einsum, no fused kernels of its own, no gradients."""
-    fast = torch.backends.mha.get_fastpath_enabled()
+    """Torch as a tracer wants it: no search for a best einsum, no fused kernels, no gradients, no log of refusals."""
+    fast, log = torch.backends.mha.get_fastpath_enabled(), logging.getLogger("torch._subclasses.fake_tensor")
+    loud = log.level
     torch.backends.mha.set_fastpath_enabled(False)
+    log.setLevel(logging.CRITICAL + 1)
     try:
         with (
             torch.no_grad(),
@@ -374,6 +377,7 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+        log.setLevel(loud)
 
 
 # ---------------------------------------------------------------- torch's expressions of sizes
