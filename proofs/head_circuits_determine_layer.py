@@ -134,7 +134,7 @@ THEOREM = Theorem(
         ),
         Claim(
             "matrix_moves_to_output", through_rows(times(VALUES, g_v)), through_rows(times("w_o", g_v, True)),
-            "W_V^(r) G with W_O^(r) gives to the output what W_V^(r) with G W_O^(r) gives.",
+            "W_V^(r) G_V with W_O^(r) gives to the output what W_V^(r) with G_V W_O^(r) gives.",
         ),
     ),
     controls=(

@@ -82,7 +82,7 @@ THEOREM = Theorem(
     words=(
         "A layer of h + p heads with p of them gated away, those with the weights U_Q, U_K, U_V, U_O and the biases "
         "c_Q, c_K, c_V, equals the layer of the h heads that stay, which has exactly p (2 d_model d_k + 2 d_model d_v) "
-        "weights less, and p (2 d_k + d_v) less of the biases, if there are any."
+        "fewer weights and, if there are biases, p (2 d_k + d_v) fewer biases."
     ),
     source="Michel, Levy and Neubig 2019, Are Sixteen Heads Really Better than One?",
     assumptions=(some_key_kept(keep, d),),

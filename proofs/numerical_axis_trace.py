@@ -62,15 +62,15 @@ THEOREM = Theorem(
     name="numerical_axis_trace",
     title="The axes followed in exact numbers",
     words=(
-        "P_0 and P_1 side by side are the 4 x 4 identity; one projection by them returns the four features, and its "
+        "P^(0) and P^(1) side by side are the 4 x 4 identity; one projection by them returns the four features, and its "
         "split into two heads of width two returns both separate results. The array (2, 5, 12) with h = 3 and d_k = 4 "
         "becomes (2, 5, 3, 4) by a reshape and (2, 3, 5, 4) by a transpose of the middle axes."
     ),
     source="A worked example at fixed sizes; the shapes are those of Vaswani et al. 2017, section 3.2.2",
     claims=(
-        Claim("identity", side_by_side, identity, "[P_0 | P_1] is the 4 x 4 identity."),
-        Claim("four_features", projected, features, "X [P_0 | P_1] returns the four features of each token."),
-        Claim("two_results", two_heads, separately, "Split into two heads of width two, it is X P_0 and X P_1."),
+        Claim("identity", side_by_side, identity, "[P^(0) | P^(1)] is the 4 x 4 identity."),
+        Claim("four_features", projected, features, "X [P^(0) | P^(1)] returns the four features of each token."),
+        Claim("two_results", two_heads, separately, "Split into two heads of width two, it is X P^(0) and X P^(1)."),
         Claim("in_numbers", two_heads, expected, "In numbers: features 0 and 1 in head 0, features 2 and 3 in head 1."),
         Claim(
             "exercise", heads, Transpose(reshaped("b", "t", "h", "k"), (e.b, e.h, e.t, e.k)),
@@ -90,14 +90,14 @@ THEOREM = Theorem(
             "feature_before_head", heads, Transpose(reshaped("b", "t", "k", "h"), (e.b, e.h, e.t, e.k)),
             "(2, 5, 12) is reshaped to (2, 5, 4, 3) and then transposed to (2, 3, 5, 4).",
         ),
-        Control("columns_interleaved", other_order, identity, "The columns of P_0 and P_1 are laid out in turn."),
+        Control("columns_interleaved", other_order, identity, "The columns of P^(0) and P^(1) are laid out in turn."),
         Control(
             "projections_exchanged", Concat(Select(exchanged, d.h, r), r, d.k), identity,
-            "P_1 stands before P_0.",
+            "P^(1) stands before P^(0).",
         ),
         Control(
             "heads_exchanged", two_heads, Stack(einsum("t m, m k -> t k", tokens, Select(exchanged, d.h, r)), r),
-            "Head 0 is said to return X P_1.",
+            "Head 0 is said to return X P^(1).",
         ),
         Control(
             "results_reshaped_straight", Reshape(projected, (d.h, d.t, d.k)), expected,

@@ -37,7 +37,7 @@ THEOREM = Theorem(
     source="Milakov and Gimelshein 2018, Online normalizer calculation for softmax, section 2",
     assumptions=(some_key_kept(keep, d),),
     claims=(
-        Claim("shift", softmax(scores + row), softmax(scores), "c[b,h,t] is added to every score of row (b, h, t)."),
+        Claim("shift", softmax(scores + row), softmax(scores), "c[b,r,t] is added to every score of row (b, r, t)."),
         Claim("shift_masked", softmax(scores + row, keep), softmax(scores, keep), "The same under a mask."),
         Claim(
             "maximum_subtracted", softmax(less_maximum(scores)), softmax(scores),
@@ -51,7 +51,7 @@ THEOREM = Theorem(
     controls=(
         Control(
             "constant_along_the_queries", softmax(scores + column), softmax(scores),
-            "c[b,h,s] is added, constant along the query axis instead of the key axis.",
+            "c[b,r,s] is added, constant along the query axis instead of the key axis.",
         ),
         Control(
             "constant_along_the_queries_masked", softmax(scores + column, keep), softmax(scores, keep),

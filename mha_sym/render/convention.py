@@ -36,6 +36,7 @@ from mha_sym.proof.theorem import Counterexample
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
 from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.formulas.changes import changed
+from mha_sym.render.formulas.notation import Symbol
 from mha_sym.render.pictures.moves import Move
 from mha_sym.render.prose import pieces
 from mha_sym.render.vocabulary import DefinedRow, LetterRow, Vocabulary
@@ -98,7 +99,8 @@ class _Writing:
         self.sizes = {"h": HEADS} if convention.head == "h" else {}
         self.heads = {name: symbol.heads for name, symbol in found.vocabulary.names.items()}
         entries = [row.entry for row in found.vocabulary.given] + [row.entry for row in self._defined()]
-        self.turned = {e.name for e in entries if convention.vectors == "column" and self._is_matrix(e)}
+        columns = {e.name: self._columns(e) for e in entries} if convention.vectors == "column" else {}
+        self.turned = {name: count for name, count in columns.items() if count}
         self.axes = {e.name: tuple(map(_axis_name, e.at)) for e in entries} if convention.axes else {}
 
     def _defined(self) -> list[DefinedRow]:
@@ -106,10 +108,17 @@ class _Writing:
         rows += [row for claim in self.found.claims for row in (*claim.opened, *claim.defined)]
         return [*rows, *(row for one in self.found.controls if one.says for row in one.says.defined)]
 
-    def _is_matrix(self, entry: Entry) -> bool:
-        """Whether the last two axes of a tensor are those of a matrix: all but the batch may be."""
-        last = entry.at[self.heads.get(entry.name, 0) :][-2:]
-        return len(last) == 2 and not (isinstance(last[0], Var) and last[0].domain.name == "b")
+    def _columns(self, entry: Entry) -> int:
+        """How many axes at the end of a tensor are the columns of matrices: two if those are split by heads, or none.
+
+        All axes before the rows may be batch axes; a tensor whose axis before the last is a batch or head axis, as
+        ``c[b,r,t]`` is, has no matrices.
+        """
+        rows = entry.at[self.heads.get(entry.name, 0) :][-3:]
+        if len(rows) > 1 and not _is_batch(rows[-2]):
+            return 1
+        features = isinstance(rows[-1], Var) and rows[-1].domain.name == "j" if len(rows) == 3 else False
+        return 2 if features and not _is_batch(rows[0]) else 0
 
     def derivation(self) -> Derivation:
         """All of it."""
@@ -146,10 +155,18 @@ class _Writing:
                 )
                 for row in words.named
             ),
-            bijections=tuple(replace(row, size=self.term(row.size)) for row in words.bijections),
-            names={n: replace(one, label=self.letters.get(one.label, one.label)) for n, one in words.names.items()},
+            bijections=tuple(
+                replace(row, size=self.term(row.size), words=self.text(row.words)) for row in words.bijections
+            ),
+            names={name: self.symbol(one) for name, one in words.names.items()},
             letters_for={self.letters.get(name, name): letter for name, letter in words.letters_for.items()},
         )  # fmt: skip
+
+    def symbol(self, symbol: Symbol) -> Symbol:
+        """A name: the head above it by its new letter, a block of heads below it by its new size."""
+        block, comma, more = symbol.block.partition(",")
+        label = self.letters.get(symbol.label, symbol.label)
+        return replace(symbol, label=label, block=self.sizes.get(block, block) + comma + more)
 
     def letter(self, row: LetterRow) -> LetterRow:
         """A row of letters."""
@@ -168,8 +185,10 @@ class _Writing:
             claim, words=self.text(claim.words), left=self.term(claim.left), right=self.term(claim.right),
             variables=tuple(self.letters.get(name, name) for name in claim.variables),
             proofs=tuple(map(self.proof, claim.proofs)), moves=tuple(map(self.move, claim.moves)),
-            conditions=conditions, defined=tuple(map(self.definition, claim.defined)),
+            conditions=conditions, opened=tuple(map(self.definition, claim.opened)),
+            defined=tuple(map(self.definition, claim.defined)),
             counterexample=claim.counterexample and self.counterexample(claim.counterexample),
+            stuck=claim.stuck and (self.term(claim.stuck[0]), self.term(claim.stuck[1])),
             rechecked=tuple(map(self.named, claim.rechecked)),
             checked=replace(claim.checked, sizes=tuple(map(self.named, claim.checked.sizes))),
         )  # fmt: skip
@@ -177,7 +196,8 @@ class _Writing:
     def counterexample(self, found: Counterexample) -> Counterexample:
         """Where a claim fails."""
         index = {self.letters.get(name, name): number for name, number in found.index.items()}
-        return replace(found, sizes=self.named(found.sizes), index=index)
+        given = {name: self.values(name, values) for name, values in found.inputs.items()}
+        return replace(found, sizes=self.named(found.sizes), index=index, inputs=given)
 
     def proof(self, proof: Proof) -> Proof:
         """The lines; what each changed is found anew, since factors have moved."""
@@ -215,7 +235,8 @@ class _Writing:
 
     def values(self, name: str, values: Any) -> Any:
         """Numbers of a tensor, in the order of its axes."""
-        return np.swapaxes(np.asarray(values), -1, -2) if name in self.turned and values is not None else values
+        columns = self.turned.get(name, 0)
+        return np.moveaxis(np.asarray(values), -1 - columns, -1) if columns and values is not None else values
 
     # ------------------------------------------------------------ terms
 
@@ -247,7 +268,8 @@ class _Writing:
 
     def turn(self, name: str, axes: tuple[Any, ...]) -> tuple[Any, ...]:
         """What belongs to the axes of a tensor, in their new order."""
-        return (*axes[:-2], axes[-1], axes[-2]) if name in self.turned else axes
+        row = len(axes) - 1 - self.turned.get(name, len(axes))
+        return axes if row < 0 else (*axes[:row], *axes[row + 1 :], axes[row])
 
     def var(self, var: Var) -> Var:
         """A position by its new letter."""
@@ -299,6 +321,11 @@ def _letters(words: Vocabulary, head: str) -> dict[str, str]:
     taken = {name for row in words.letters for name in row.letters}
     free = next(letter for letter in "lpquvwxyz" if letter not in taken)
     return {"r": head} | ({head: free} if head in taken else {})
+
+
+def _is_batch(index: Index) -> bool:
+    """Whether a position is that of a sequence or of a head: what has these apart are matrices of their own."""
+    return isinstance(index, Var) and index.domain.name in ("b", "r", "pruned")
 
 
 def _axis_name(index: Index) -> str:

@@ -20,6 +20,7 @@ from mha_sym.proof.theorem import Claim, Report, Theorem
 from mha_sym.render.convention import USUAL, Convention, _Writing, rewritten
 from mha_sym.render.derivation import derivation
 from mha_sym.render.derive import FORMATS
+from mha_sym.render.formulas.occurring import variables_in
 from mha_sym.render.unicode import unicode_text
 
 CONVENTIONS = (Convention("h"), Convention("i", "column"), Convention("h", "column", axes=True))
@@ -41,7 +42,7 @@ def test_every_line_keeps_its_value(report: Report, convention: Convention, valu
 
     class Turned(values):  # type: ignore[valid-type, misc]
         def entry(self, name: str, place: tuple[int, ...]) -> Any:
-            back = (*place[:-2], place[-1], place[-2]) if name in turned else place
+            back = (*place[: -1 - turned[name]], place[-1], *place[-1 - turned[name] : -1]) if name in turned else place
             return loops.entry(name, back)
 
         def number(self, index: Index, at: Mapping[str, int]) -> int:
@@ -88,6 +89,43 @@ def test_vectors_as_columns(proved: Callable[[str], Report]) -> None:
     assert "W_Q = [[1],[0]]" in shown
 
 
+#: a position called r: between signs of a formula, or the letter of a sum
+INDEX_R = re.compile(r"(?<![\w^])r(?=[,;\]]| d_)|\^\(r\)|\(r\)|_r\b")
+
+
+def test_with_heads_by_h_no_position_is_called_r(report: Report) -> None:
+    """Definitions that stand with a claim and those that a line opens are rewritten as the claims are."""
+    found = rewritten(derivation(report), Convention("h"))
+    for format in ("unicode", "stages", "markdown", "latex-fragment"):
+        shown = FORMATS[format](found)
+        lines = [line for line in shown.splitlines() if "Laws used" not in line and "of summation" not in line]
+        assert not [line for line in lines if INDEX_R.search(line)]
+    for claim in found.claims:
+        used = {var.name for row in (*claim.opened, *claim.defined) for var in variables_in(row.entry)}
+        assert "r" not in used
+
+
+def test_definitions_of_a_stage_are_transposed(proved: Callable[[str], Report]) -> None:
+    found = rewritten(derivation(proved("head_pruning_is_a_smaller_layer")), Convention(vectors="column"))
+    shown = FORMATS["stages"](found)
+    assert "Q_flat_h[b,r,j,t] = Σ_m W_Q[r d_k + j, m] X_q[b,m,t] + b_Q[r d_k + j]" in shown
+    assert "Q_flat_pruned[b,a,j,t] = Σ_m U_Q[a d_k + j, m] X_q[b,m,t] + c_Q[a d_k + j]" in shown
+    assert "S_h[b,r,s,t] = (Σ_j K_h[b,r,j,s] Q_h[b,r,j,t]) / √d_k" in shown
+    assert "[b,r,t,j]" not in shown
+
+
+def test_a_block_of_heads_is_not_called_as_a_head(proved: Callable[[str], Report]) -> None:
+    shown = text(proved, "head_pruning_is_a_smaller_layer", Convention("h"))
+    assert "Q_n_h: the part of Q in block n_h of an axis made of blocks." in shown
+    assert "Q_h[" not in shown
+
+
+def test_columns_that_are_permuted_are_rows_of_the_transpose(proved: Callable[[str], Report]) -> None:
+    name = "head_permutation_leaves_layer_unchanged"
+    assert "permutation of the columns of all" in text(proved, name, USUAL)
+    assert "permutation of the rows of all" in text(proved, name, Convention(vectors="column"))
+
+
 def test_axes_by_name(proved: Callable[[str], Report]) -> None:
     shown = text(proved, "combined_projection_eq_separate_heads", Convention(axes=True))
     assert "Q[batch(b),head(r),query(t),feature(j)] = Q^(r)[batch(b),query(t),feature(j)]" in shown
@@ -111,8 +149,6 @@ def test_every_form_can_be_written(format: str, proved: Callable[[str], Report])
         assert FORMATS[format](rewritten(found, convention))
 
 
-
-
 @pytest.mark.parametrize("name", ["combined_layer_eq_separate_layer", "head_ablation_locations"])
 def test_tensors_that_a_line_defines_are_transposed_too(proved: Callable[[str], Report], name: str) -> None:
     """With many definitions they stand with the claims, in the lines that open them."""
@@ -120,7 +156,7 @@ def test_tensors_that_a_line_defines_are_transposed_too(proved: Callable[[str], 
     assert not found.vocabulary.defined
     turned = _Writing(found, Convention(vectors="column")).turned
     flat = {one for one in found.vocabulary.names if one.startswith(("Q_flat", "C", "Y", "S", "A"))}
-    assert flat <= turned
+    assert flat <= set(turned)
     shown = text(proved, name, Convention(vectors="column"))
     assert "= Q_flat[b, r d_k + j, t]" in shown
     assert "Q_flat[b, t, " not in shown and "C[b,t,c]" not in shown

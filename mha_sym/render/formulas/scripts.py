@@ -41,7 +41,7 @@ class Unicode(Notation):
 
     def name(self, symbol: Symbol, labels: Sequence[str] = ()) -> str:
         """``W_Q``, ``Z'``, ``Z₁₂``, ``Q^(r)``."""
-        text = symbol.root + (f"_{symbol.block}" if symbol.block else "")
+        text = GREEK.get(symbol.root, symbol.root) + (f"_{symbol.block}" if symbol.block else "")
         text += str(symbol.number).translate(SUBSCRIPT) if symbol.numbered and symbol.number else "'" * symbol.number
         return f"{text}^({','.join(labels)})" if labels else text
 
