@@ -31,6 +31,8 @@ WORDS = (
 
 #: theorems that define so many tensors alike are about the same thing
 ALIKE = 7
+#: of which so many are named
+TOLD = 3
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def _why(own: _Names, other: _Names, tensors: _Names, others: _Names) -> str:
     if same:
         return f"states {', '.join(same)} too"
     alike = dict.fromkeys(name for node, name in tensors.items() if node in others)
-    return f"is about the same {', '.join(alike)}" if len(alike) >= ALIKE else ""
+    *shown, last = [*alike][:TOLD] or [""]
+    return f"also about {', '.join(shown)} and {last}" if len(alike) >= ALIKE else ""
 
 
 # ---------------------------------------------------------------- pages
@@ -151,7 +154,7 @@ def _book_lines(
         yield rf"\clearpage\hypertarget{{theorem.{name}}}{{}}\label{{theorem.{name}}}"
         yield from bodies[name]
         if one.related:
-            rows = (rf"\item {_reference(other)} {latex_prose(why)}." for other, why in one.related)
+            rows = (rf"\item {_reference(other)}: {latex_prose(why)}." for other, why in one.related)
             yield from (r"\subsection*{See also}", r"\begin{itemize}", *rows, r"\end{itemize}")
     if questions:
         yield r"\clearpage\hypertarget{questions}{}\label{questions}"

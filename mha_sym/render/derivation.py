@@ -291,7 +291,7 @@ def _with_definitions(claims: Sequence[ClaimPart], words: Vocabulary, meaning: M
     rows = {row.entry.name: row for row in words.defined}
     known: set[str] = set()
     for claim in claims:
-        shown = {s.subject for p in claim.proofs for s in p.steps if s.rule == "unfold"}
+        shown = set(_opened(claim))
         used = set(names_in(_terms([claim]), meaning.definitions)) & set(rows) - known
         known |= used
         opened, defined = (tuple(rows[n] for n in rows if n in those) for those in (used & shown, used - shown))
@@ -314,6 +314,14 @@ def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
 
 
 def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning) -> ControlPart:
+def _opened(claim: ClaimPart) -> Iterator[str]:
+    """The tensors that stand in a line and of which the next line has the definition; not the other way round."""
+    for proof in claim.proofs:
+        for before, step in pairwise(proof.steps):
+            if step.rule == "unfold" and step.subject in names_of(before.term):
+                yield step.subject
+
+
     claim, found = outcome.claim, outcome.counterexample
     says = false_equation(claim, found, meaning)
     if found is None:

@@ -20,7 +20,9 @@ class Piece:
     formula: bool
 
 
-_LABEL = r"(?:\^\([^()\s]*\)|\^T\b|\^\d+)"
+#: what a label in parentheses may be: without spaces, or a sum as in W_Q^(h - 1)
+_INSIDE = r"(?:[^()\s]*|\w+ [-+] \d+)"
+_LABEL = rf"(?:\^\({_INSIDE}\)|\^T\b|\^\d+)"
 _LETTER = rf"\b[A-HJ-Zb-hj-z]\b|\b[Ii]\b(?={_LABEL}|\[)|\b(?:{'|'.join(GREEK)})\b"
 _NAME = rf"(?:[A-Za-z]+_[A-Za-z0-9]+(?![_A-Za-z0-9])|{_LETTER})(?!')"
 _ATOM = rf"(?:{_NAME}(?:\[[^\]]*\])?{_LABEL}*|\d+[a-z]\b|\d+(?:\.\d+)?|sqrt\([\w* ]+\)|\.\.\.)"
@@ -171,7 +173,7 @@ def markdown_prose(text: str) -> str:
 
 _PART = re.compile(
     r"(?P<root>sqrt\((?P<under>[\w* ]+)\))|(?P<name>[A-Za-z]+(?:_[A-Za-z0-9]+)?)"
-    r"|(?P<above>(?:\^\([^()\s]*\)|\^T\b|\^\d+)+)"
+    rf"|(?P<above>{_LABEL}+)"
     r"|(?P<sign>, |\],\[|<=|>=|\.\.\.|\.\.|[|*]| x (?=\d)|(?<=[\w)\]]) (?=[\w(\[]))|(?P<other>.)"
 )
 _LATEX_SIGNS = {

@@ -23,6 +23,10 @@ SAME_ENTRY = "Both sides are one and the same entry. The left side, from what is
 
 
 def verdict(found: Derivation) -> str:
+#: said of another claim whose sides are written alike
+SAME_FORMULA = "Both sides are this same formula once they are written out, so nothing is left to be shown."
+
+
     """What is known of the theorem."""
     if found.verdict is not Verdict.PROVED:
         known = ", ".join(f"claim {one.number} ({one.name}) is {one.verdict.value}" for one in found.claims)
@@ -31,7 +35,9 @@ def verdict(found: Derivation) -> str:
         denied = ", ".join(f"claim {one.number} ({one.name})" for one in found.claims if not one.good)
         return f"NOT CONFIRMED: the checker accepts every step, but numbers deny lines of {denied}."
     where = "for all sizes" if found.scope == "all sizes" else found.scope
-    refuted = f"; {found.refuted} of {len(found.controls)} false statements close by refuted" if found.controls else ""
+    count = len(found.controls)
+    beside = f"{found.refuted} of {count} false statement{'s' * (count != 1)} beside it"
+    refuted = f"; {beside} {'is' if found.refuted == 1 else 'are'} refuted" if count else ""
     return f"Proved {where}{refuted}."
 
 

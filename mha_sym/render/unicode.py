@@ -109,7 +109,9 @@ class _Writer:
         new = list(self._definitions((*claim.opened, *claim.defined)))
         yield from (*new, "") if new else ()
         number = f"{claim.number:>3} "
-        first, *more = rows(stage(claim, self.notation), WIDTH - len(number))
+        same = self._same(claim)
+        text = self.notation.term(claim.left) if same else stage(claim, self.notation)
+        first, *more = rows(text, WIDTH - len(number))
         yield number + first
         yield from (" " * (len(number) + 2) + row for row in more)
         indent = " " * (len(number) + 2)
@@ -117,7 +119,13 @@ class _Writer:
             yield from _wrap(_prose(sentences.undecided(claim)), indent, indent)
         yield from _wrap(_prose(claim.words), indent, indent) if claim.words else ()
         why = "; ".join(sentences.reasons(claim, self.found.claims))
-        yield from _wrap(f"{{ {_prose(why)} }}", indent, f"{indent}  ") if why else ()
+        yield from _wrap(f"{{ {_prose(why)} }}", indent, f"{indent}  ") if why and (claim.moves or not same) else ()
+
+    def _same(self, claim: ClaimPart) -> bool:
+        """Whether both sides of a proved claim are written alike, and there are no lines between them."""
+        short = claim.good and all(len(one.steps) <= 2 for one in claim.proofs)
+        return short and self._plain(claim.left) == self._plain(claim.right)
+        yield from _wrap(sentences.SAME_FORMULA, indent, indent) if same else ()
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         title = f"Claim {claim.number}, {claim.name}" + (f": {_prose(claim.words)}" if claim.words else "")
@@ -125,13 +133,17 @@ class _Writer:
         yield from (*wrapped, "─" * max(map(len, wrapped)))
         if not claim.good:
             yield from _wrap(_prose(sentences.undecided(claim)))
-        *statement, last = rows(self.notation.equation(claim.left, claim.right), WIDTH - 4)
+        same = self._same(claim)
+        text = self.notation.term(claim.left) if same else self.notation.equation(claim.left, claim.right)
+        *statement, last = rows(text, WIDTH - 4)
         yield from (f"  {'  ' * bool(n)}{row}" for n, row in enumerate(statement))
         yield from self._end(f"  {'  ' * bool(statement)}{last}", claim)
         yield from self._matrices(claim)
         yield from [""] if claim.defined else []
         yield from self._definitions(claim.defined)
-        for n, proof in enumerate(claim.proofs if not claim.moves else ()):
+        if same and not claim.moves:
+            yield from ("", *_wrap(sentences.SAME_FORMULA, "  ", "  "))
+        for n, proof in enumerate(claim.proofs if not (claim.moves or same) else ()):
             if len(claim.proofs) > 1:
                 yield from ("", f"  part {n + 1} of {len(claim.proofs)}")
             yield from ("", *self._proof(proof))
@@ -142,7 +154,8 @@ class _Writer:
             yield from ("", f"  {sentences.alike(claim)}")
         yield from [""] if claim.conditions else []
         for condition in claim.conditions:
-            yield f"  Used: {self._plain(condition.term)} > 0, since {sentences.positive_because(condition)}."
+            used = f"Used: {self._plain(condition.term)} > 0, since {sentences.positive_because(condition)}."
+            yield from _wrap(used, "  ", "    ")
 
     def _matrices(self, claim: ClaimPart) -> Iterator[str]:
         """The same at the height of matrices, if that can be written."""

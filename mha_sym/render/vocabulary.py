@@ -38,7 +38,7 @@ AXIS_WORDS = {
     "pruned": "head that is gated away",
 }  # fmt: skip
 #: the sizes of axes, as the field writes them
-_SIZES = {"b": "B", "t": "T", "s": "S", "m": "d_model", "h": "h", "k": "d_k", "v": "d_v"}
+SIZES = {"b": "B", "t": "T", "s": "S", "m": "d_model", "h": "h", "k": "d_k", "v": "d_v"}
 SIZE_WORDS = {
     "B": "sequences in the batch", "T": "tokens", "S": "keys", "d_model": "features of a token", "h": "heads",
     "d_k": "features of a query or key in one head", "d_v": "features of a value in one head",
@@ -254,7 +254,7 @@ def _axis_words(axis: Axis | None, whole: Domain) -> str:
     """What a position in an axis is: by the name of the axis, or else by its size."""
     name = axis.name if axis else whole.name
     if axis is not None and name not in AXIS_WORDS:
-        name = next((letter for letter, size in _SIZES.items() if size == str(axis.size)), name)
+        name = next((letter for letter, size in SIZES.items() if size == str(axis.size)), name)
     return AXIS_WORDS.get(name, f"position in the axis {name}")
 
 

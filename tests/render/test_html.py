@@ -112,7 +112,7 @@ class TestEveryTheorem:
 
 def test_proved_and_refuted_neighbours() -> None:
     shown = text(html_page(derivation(prove(TWICE, recheck=False))))
-    assert "Proved for all sizes; 1 of 1 false statements close by refuted." in shown
+    assert "Proved for all sizes; 1 of 1 false statement beside it is refuted." in shown
     assert "thrice: It is taken for 3X." in shown
 
 

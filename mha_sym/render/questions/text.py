@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mha_sym.render.columns import columns
+from mha_sym.render.prose import unicode_prose
 from mha_sym.render.questions.question import Answer, Exercise, Finding, Marked, Question, Table
 
 _WIDTH = 96
@@ -51,22 +52,23 @@ def marked_text(exercise: Exercise, answer: str, marked: Marked) -> str:
 
 def _folded(text: str, indent: str = "") -> str:
     return textwrap.fill(
-        text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+        unicode_prose(text), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _cell(text: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)) or ""
+    return "\n".join(textwrap.wrap(unicode_prose(text), width, break_long_words=False, break_on_hyphens=False)) or ""
 
 
 def _finding(one: Finding) -> str:
-    sign = "✓" if one.holds else "✗"
+    sign = ("≠" if one.how == "refute" else "✓") if one.holds else "✗"
     head = f"  {sign} {_HOW[one.how]:<11}"
     source = f"  [{one.theorem}: {one.claim}]" if one.theorem else ""
     text = f"{one.words}" + (" " if one.words.endswith(":") else " — " if one.words.endswith(".") else " ")
     lines = textwrap.wrap(
-        text + one.result, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False,
-        break_on_hyphens=False,
+        unicode_prose(text + one.result), _WIDTH, initial_indent=head, subsequent_indent=" " * len(head),
+        break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return "\n".join([*lines, *([" " * (len(head) - 2) + source] if source else [])])
 
@@ -97,8 +99,8 @@ def _exercise(question: Question, one: Exercise) -> str:
     which = f" --exercise {one.number}" if one.number > 1 else ""
     how = f"mha-sym ask {question.number}{which} --answer '...'"
     lines = textwrap.wrap(
-        one.prompt, _WIDTH, initial_indent=f"  {one.number}. ", subsequent_indent="     ", break_long_words=False,
-        break_on_hyphens=False,
+        unicode_prose(one.prompt), _WIDTH, initial_indent=f"  {one.number}. ", subsequent_indent="     ",
+        break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return "\n".join([*lines, f"     {how}   ({_FORMS[one.form]}, written as in {one.example})"])
 
