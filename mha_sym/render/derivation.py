@@ -298,6 +298,14 @@ def _with_definitions(claims: Sequence[ClaimPart], words: Vocabulary, meaning: M
         yield replace(claim, opened=opened, defined=defined)
 
 
+def _opened(claim: ClaimPart) -> Iterator[str]:
+    """The tensors that stand in a line and of which the next line has the definition; not the other way round."""
+    for proof in claim.proofs:
+        for before, step in pairwise(proof.steps):
+            if step.rule == "unfold" and step.subject in names_of(before.term):
+                yield step.subject
+
+
 def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
     if expr is None:
         return None
@@ -314,14 +322,6 @@ def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
 
 
 def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning) -> ControlPart:
-def _opened(claim: ClaimPart) -> Iterator[str]:
-    """The tensors that stand in a line and of which the next line has the definition; not the other way round."""
-    for proof in claim.proofs:
-        for before, step in pairwise(proof.steps):
-            if step.rule == "unfold" and step.subject in names_of(before.term):
-                yield step.subject
-
-
     claim, found = outcome.claim, outcome.counterexample
     says = false_equation(claim, found, meaning)
     if found is None:

@@ -14,10 +14,10 @@ from mha_sym.expr import Concat, Contract, Expr, Reduce, Softmax, Stack, Total, 
 from mha_sym.plan import least_sizes
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.formulas.breaks import plain
-from mha_sym.render.formulas.scripts import Unicode
 from mha_sym.render.formulas.notation import rank
-
+from mha_sym.render.formulas.scripts import Unicode
 from mha_sym.render.vocabulary import SIZES
+
 
 class Witness(TypedDict):
     """A counterexample: sizes, where, both values there, and the inputs."""
@@ -107,9 +107,9 @@ def scope(claims: Sequence[Claim]) -> str:
         >>> any_heads, three = Claim("any_heads", x, x), Claim("three", y, y)
         >>> scope([any_heads]), scope([three]), scope([any_heads, three])
         ('all sizes', 'at h=3', 'at h=3 in three, otherwise all sizes')
-    """
         >>> _at({("k", 4), ("b", 2), ("k", 2)})
         'at B=2, d_k=2 or 4'
+    """
     least = least_sizes(side for claim in claims for side in (claim.left, claim.right))
     large = " and ".join(f"{name} is at least {size}" for name, size in sorted(least.items()) if size > 1)
     fixed = [_fixed(claim) for claim in claims]
@@ -121,7 +121,6 @@ def scope(claims: Sequence[Claim]) -> str:
     return f"{found}, where {large}" if large else found
 
 
-def _fixed(claim: Claim) -> set[tuple[str, int]]:
 def _at(fixed: Iterable[tuple[str, int]]) -> str:
     """Fixed sizes of axes by the names that the field has for them, each with all its values."""
     found: dict[str, list[str]] = {}
@@ -130,6 +129,7 @@ def _at(fixed: Iterable[tuple[str, int]]) -> str:
     return "at " + ", ".join(f"{name}={' or '.join(found[name])}" for name in sorted(found, key=rank))
 
 
+def _fixed(claim: Claim) -> set[tuple[str, int]]:
     """The axes of fixed size on which the truth of a claim may rest, with their sizes."""
     nodes = [node for side in (claim.left, claim.right) for node in walk(side)]
     larger = {one for node in nodes for whole in node.axes for one in whole.primitive() if one.size != 1}

@@ -22,11 +22,11 @@ from mha_sym.render.reading import Condition
 SAME_ENTRY = "Both sides are one and the same entry. The left side, from what is given to the result:"
 
 
-def verdict(found: Derivation) -> str:
 #: said of another claim whose sides are written alike
 SAME_FORMULA = "Both sides are this same formula once they are written out, so nothing is left to be shown."
 
 
+def verdict(found: Derivation) -> str:
     """What is known of the theorem."""
     if found.verdict is not Verdict.PROVED:
         known = ", ".join(f"claim {one.number} ({one.name}) is {one.verdict.value}" for one in found.claims)

@@ -118,6 +118,7 @@ class _Writer:
         if not claim.good:
             yield from _wrap(_prose(sentences.undecided(claim)), indent, indent)
         yield from _wrap(_prose(claim.words), indent, indent) if claim.words else ()
+        yield from _wrap(sentences.SAME_FORMULA, indent, indent) if same else ()
         why = "; ".join(sentences.reasons(claim, self.found.claims))
         yield from _wrap(f"{{ {_prose(why)} }}", indent, f"{indent}  ") if why and (claim.moves or not same) else ()
 
@@ -125,7 +126,6 @@ class _Writer:
         """Whether both sides of a proved claim are written alike, and there are no lines between them."""
         short = claim.good and all(len(one.steps) <= 2 for one in claim.proofs)
         return short and self._plain(claim.left) == self._plain(claim.right)
-        yield from _wrap(sentences.SAME_FORMULA, indent, indent) if same else ()
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         title = f"Claim {claim.number}, {claim.name}" + (f": {_prose(claim.words)}" if claim.words else "")
