@@ -15,11 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from mha_sym.attention.layouts import find_layout
 from mha_sym.audit.frameworks.jax_found import from_jax_module
 from mha_sym.audit.frameworks.jax_layers import from_jax
 from mha_sym.audit.frameworks.keras_layers import from_keras
 from mha_sym.audit.frameworks.onnx_files import from_onnx, is_onnx
-from mha_sym.audit.frameworks.torch_found import from_module
+from mha_sym.audit.frameworks.torch_found import Said, from_module
 from mha_sym.audit.frameworks.torch_modules import prepared
 from mha_sym.audit.implementation import TAKES, Implementation, from_function
 from mha_sym.blame import guarded
@@ -129,7 +130,8 @@ def as_implementation(found: Any, name: str = "", **described: Any) -> Implement
         found: an `Implementation`, a torch ``nn.MultiheadAttention``, an attention layer of Flax, Equinox or Keras, a
             function, or a function or class without arguments that makes one of these.
         name: what reports call it.
-        described: what is known of a plain function, as for `Implementation`.
+        described: what is known of a plain function, as for `Implementation`; of a torch module that is to be found
+            out about, ``layout``, ``heads`` and ``kv_heads``.
 
     Raises:
         TargetProblem: for anything else.
@@ -160,7 +162,9 @@ def _known(made: Any, name: str, described: dict[str, Any]) -> Implementation | 
     if isinstance(made, Implementation):
         return prepared(made) if _is_module(made.call) else made
     if _is_module(made):
-        return from_module(made, name)
+        layout = described.get("layout")
+        known = None if layout is None else find_layout(layout)
+        return from_module(made, name, Said(known, described.get("heads"), described.get("kv_heads")))
     if inspect.isclass(made):
         needed = ", ".join(_required(made))
         raise TargetProblem(

@@ -93,14 +93,34 @@ def _bias_of(weight: str, biases: Sequence[str]) -> str | None:
     return next((one for one in biases if one in wanted and one != weight), None)
 
 
+def under(layout: Layout, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
+    """Names of a layout that was said for the module's parameters; None if it cannot have them.
+
+    Example:
+        >>> shapes = {"to_qkv.weight": (36, 12), "to_out.weight": (12, 12)}
+        >>> under(LAYOUTS["timm_vit"], shapes)
+        {'qkv.weight': 'to_qkv.weight', 'proj.weight': 'to_out.weight'}
+    """
+    for names in namings(shapes):
+        if set(names) == set(layout.stored(layout.biases(names))):
+            return names
+        packed = {t: f"{t[:2]}qkv" if "w_qkv" in names and t[-1] in "qkv" else t for t in layout.rows}
+        made = {layout.row(t).stored: names[one] for t, one in packed.items() if one in names}
+        if set(made.values()) == set(shapes):
+            return made
+    return None
+
+
 def supposed(
-    proposed: Iterable[Mapping[str, str]], parameters: Iterable[str], separate: str, packed: str
+    proposed: Iterable[Mapping[str, str]], shapes: Mapping[str, tuple[int, ...]], separate: str, packed: str
 ) -> tuple[Mapping[str, str], Layout] | None:
     """What the names of matrices say by themselves, where nothing fits: names of a layout, and which one.
 
+    Where keys are made by a smaller matrix than queries it is the layout with groups of heads.
+
     Args:
         proposed: what `namings` yields.
-        parameters: the names of the matrices.
+        shapes: the matrices.
         separate: the layout if queries, keys and values have a matrix each.
         packed: the layout if they have one together.
 
@@ -110,7 +130,9 @@ def supposed(
         >>> names, layout.name
         ({'w_qkv': 'to_qkv.weight', 'w_o': 'to_out.weight'}, 'packed_linear')
     """
-    letters = sorted(letter(name) or "" for name in parameters)
+    letters = sorted(letter(name) or "" for name in shapes)
+    if letters == ["k", "o", "q", "v"] and not _as_many_keys(shapes):
+        separate = {"linear": "grouped_linear", "combined": "grouped"}[separate]
     layout = {("k", "o", "q", "v"): separate, ("o", "qkv"): packed}.get(tuple(letters))
     meant = {f"w_{one}" for one in letters}  # not the names of a layout that was tried in vain
     names = next((one for one in proposed if meant <= set(one)), None)

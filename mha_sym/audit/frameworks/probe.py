@@ -102,7 +102,7 @@ def _readings(
 
 def _supposed(probed: Probed) -> Implementation:
     """What the names say, where no reading gives what was computed: it may be wrong, and then it is shown."""
-    matrices = [name for name, value in probed.weights.items() if value.ndim > 1]
+    matrices = {name: value.shape for name, value in probed.weights.items() if value.ndim > 1}
     said = supposed(_named(probed), matrices, "combined", "packed")
     if said is None:
         raise TargetProblem(

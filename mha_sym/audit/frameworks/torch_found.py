@@ -11,14 +11,15 @@ import contextlib
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mha_sym.attention.layouts import Layout
 from mha_sym.audit.dumps.file import Stored
 from mha_sym.audit.dumps.settings import DumpSettings
-from mha_sym.audit.frameworks.naming import HEADS, KV_HEADS, MASKS_CALLED, attribute, namings, supposed
+from mha_sym.audit.frameworks.naming import HEADS, KV_HEADS, MASKS_CALLED, attribute, namings, supposed, under
 from mha_sym.audit.frameworks.own_tables import Own, first_fitting, turning
 from mha_sym.audit.frameworks.position_tables import WithoutTables
 from mha_sym.audit.frameworks.rotary_found import found as fitting
@@ -46,22 +47,41 @@ _POSITIONS = re.compile(r"inv_freq|freqs|rope|rotary|(^|[._])(cos|sin)", re.IGNO
 _FOUND = "found by names, shapes and a probe in numbers"
 
 
-def from_module(module: Any, name: str = "") -> Implementation:
+def from_module(module: Any, name: str = "", said: Said | None = None) -> Implementation:
     """A torch module as an implementation: that of torch itself as it is documented, others as they are found to be.
+
+    Args:
+        module: the module.
+        name: what reports call it.
+        said: what the user says of it, where it is found.
 
     Raises:
         TargetProblem: for a module of which no reading is attention.
     """
     if isinstance(module, import_torch().nn.MultiheadAttention):
         return from_torch(module, name)
+    said = said or Said()
     handing = handing_of(module)
     if handing is not None:
         title = name or type(module).__qualname__
-        return from_rotary_module(module, handing, lambda one, dtype: found(one, title, undescribed(one, title), dtype))
-    return found(module, name, undescribed(module, name))
+        return from_rotary_module(
+            module, handing, lambda one, dtype: found(one, title, undescribed(one, title), dtype, said)
+        )
+    return found(module, name, undescribed(module, name), said=said)
 
 
-def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> Implementation:
+@dataclass(frozen=True)
+class Said:
+    """What the user says of a module: its layout, and numbers of heads that it does not say itself."""
+
+    layout: Layout | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+
+
+def found(
+    module: Any, name: str, refusal: Problem, dtype: str = "float64", said: Said | None = None
+) -> Implementation:  # fmt: skip
     """A module as an implementation, if there is one reading of its parameters under which it is attention.
 
     Args:
@@ -69,22 +89,23 @@ def found(module: Any, name: str, refusal: Problem, dtype: str = "float64") -> I
         name: what reports call it.
         refusal: the complaint if nothing is found.
         dtype: the precision in which it is to compute.
+        said: what the user says of it.
 
     Raises:
         Problem: the refusal, with what was tried.
     """
-    heads = attribute(module, HEADS)
+    said = said or Said()
+    heads = attribute(module, HEADS) or said.heads
     if heads is None:
         raise refusal
     _divides(module, heads, name or type(module).__qualname__)
-    probe = _Probe(module, heads, attribute(module, KV_HEADS), name, dtype)
-    for names in namings(probe.shapes):
-        readings = probe.readings(names)
-        if readings:
-            return as_found(probe.implementation(names, readings))
+    probe = _Probe(module, heads, attribute(module, KV_HEADS) or said.kv_heads, name, dtype, said.layout)
+    made = probe.found()
+    if made is not None:
+        return made
     own = tables_of(probe.module, probe.weights, probe.width, dtype)
     if own is not None:
-        return _turned(module, probe, own, refusal)
+        return _turned(module, probe, own, refusal, said)
     probe.refuse_positions()
     return probe.supposed(refusal)
 
@@ -100,22 +121,16 @@ def _divides(module: Any, heads: int, name: str) -> None:
         )  # fmt: skip
 
 
-def _turned(module: Any, probe: _Probe, own: Own, refusal: Problem) -> Implementation:
+def _turned(module: Any, probe: _Probe, own: Own, refusal: Problem, said: Said) -> Implementation:
     """A module that makes tables of rotary positions by itself: what it is without them, and what they turn.
 
     Some compute their tables in single precision, whatever the weights are.
     """
     probe.without(own)
-    for names in namings(probe.shapes):
-        readings = probe.readings(names)
-        if readings:
-            made = as_found(probe.implementation(names, readings))
-            break
-    else:
-        made = probe.supposed(refusal)
+    made = probe.found() or probe.supposed(refusal)
     described = turning(replace(made, call=probe.call), own, fixed_sizes(made)["d_k"])
     if probe.dtype == "float64" and fitting(described) is None:
-        return found(module, probe.name, refusal, "float32")
+        return found(module, probe.name, refusal, "float32", said)
     return first_fitting(described)
 
 
@@ -125,7 +140,9 @@ def _turned(module: Any, probe: _Probe, own: Own, refusal: Problem) -> Implement
 class _Probe:
     """A module run on random weights."""
 
-    def __init__(self, module: Any, heads: int, kv_heads: int | None, name: str, dtype: str) -> None:
+    def __init__(
+        self, module: Any, heads: int, kv_heads: int | None, name: str, dtype: str, layout: Layout | None
+    ) -> None:  # fmt: skip
         self.module = copied(module, dtype)
         self.training = bool(module.training)
         every: dict[str, Any] = parameters_of(self.module)
@@ -134,6 +151,7 @@ class _Probe:
         self.shapes = {one: value.shape for one, value in self.weights.items()}
         self.heads, self.kv_heads = heads, kv_heads
         self.name, self.dtype = name or type(module).__qualname__, dtype
+        self.layout = layout
         self.width = 0
         self.named: Mapping[str, Any] = {}
         self.code = self._code()
@@ -219,9 +237,36 @@ class _Probe:
             raise TargetProblem(f"{self.name} gives no y (b, t, m)", got=str(getattr(made, "shape", type(made))))
         return weights, x, made.numpy()
 
+    def found(self) -> Implementation | None:
+        """What it is under the first names under which some reading fits, if there are any."""
+        for names in self.namings():
+            readings = self.readings(names)
+            if readings:
+                return as_found(self.implementation(names, readings))
+        return None
+
+    def namings(self) -> Iterator[Mapping[str, str]]:
+        """Names of layouts for its parameters, or those of the layout that was said.
+
+        Raises:
+            TargetProblem: if its parameters cannot be those of the layout that was said.
+        """
+        if self.layout is None:
+            yield from namings(self.shapes)
+            return
+        names = under(self.layout, self.shapes)
+        if names is None:
+            raise TargetProblem(
+                f"the parameters of {self.name} are not those of layout {self.layout.name}", where=self.name,
+                expected=", ".join(self.layout.stored("qkvo")), got="; ".join(map(str, self.shapes.items())),
+                hint="leave --layout out, and it is found; or say names= in its Implementation",
+            )  # fmt: skip
+        yield names
+
     def readings(self, names: Mapping[str, str]) -> list[Reading]:
         """The readings under these names that reproduce both outputs."""
-        return reproducing([self._as_seen(names, *one) for one in self.seen])
+        only = () if self.layout is None else (self.layout,)
+        return reproducing([self._as_seen(names, *one) for one in self.seen], only)
 
     def _as_seen(self, names: Mapping[str, str], weights: Mapping[str, Any], x: Any, y: Any) -> Seen:
         arrays = {ours: Stored(weights[theirs], "float64") for ours, theirs in names.items()}
@@ -245,7 +290,9 @@ class _Probe:
         Raises:
             Problem: the refusal.
         """
-        weights = [name for name, shape in self.shapes.items() if len(shape) > 1]
+        if self.layout is not None:
+            return as_named(self.implementation(next(self.namings()), [Reading(self.layout)]), "parameters")
+        weights = {name: shape for name, shape in self.shapes.items() if len(shape) > 1}
         said = supposed(namings(self.shapes), weights, "linear", "packed_linear")
         if said is None:
             raise refusal
@@ -257,7 +304,10 @@ class _Probe:
             call=self.code, module=self.module, heads=self.heads,
             kv_heads=self.kv_heads if readings[0].layout.grouped else None, weights=self.weights, framework="torch",
             dtype=self.dtype, name=self.name, trained=self._trained(),
-            said=dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND), **described(names, readings),
+            said={
+                **dict.fromkeys(("layout", "scale", "mask", "batch_first"), _FOUND),
+                **({} if self.layout is None else {"layout": "the user"}),
+            }, **described(names, readings),
         )  # fmt: skip
         filled = [f"{n} was handed over as {_said(one)}, where nothing else is said" for n, one in self.named.items()]
         return replace(made, notes=(*made.notes, *filled, *self.zeroed(), *left_alone(self.module.forward, ("x",))))

@@ -43,12 +43,22 @@ def described(names: Mapping[str, str], readings: Sequence[Reading]) -> dict[str
 def as_named(made: Implementation, what: str) -> Implementation:
     """An implementation of which no reading fits, read as the names of ``what`` say: then it shows that it is wrong."""
     note = "its layout is what the names say; under no layout that fits it gives what the specification gives"
-    return replace(made, notes=(*made.notes, note), said=dict.fromkeys(made.said, f"the names of its {what}"))
+    if _by_user(made):
+        note = "its layout is what was said; under that one it does not give what the specification gives"
+    said = {**dict.fromkeys(made.said, f"the names of its {what}"), **_by_user(made)}
+    return replace(made, notes=(*made.notes, note), said=said)
+
+
+def _by_user(made: Implementation) -> dict[str, str]:
+    """The layout, if the user said it."""
+    return {"layout": "the user"} if made.said.get("layout") == "the user" else {}
 
 
 def as_found(made: Implementation) -> Implementation:
     """An implementation of which a reading fits, with a note on how its weights are stored."""
     layout = made.how_stored
+    if _by_user(made):
+        return made
     note = f"its weights were found to be stored as {layout.name}: {layout.words}"
     return replace(made, notes=(*made.notes, note))
 

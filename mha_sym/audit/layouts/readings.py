@@ -217,10 +217,15 @@ def without_equals(found: Sequence[Reading], seen: Seen) -> Iterator[Reading]:
             yield reading
 
 
-def reproducing(runs: Sequence[Seen]) -> list[Reading]:
-    """The readings that reproduce the outputs of all runs, those left out that are one function with an earlier one."""
+def reproducing(runs: Sequence[Seen], layouts: Sequence[Layout] = ()) -> list[Reading]:
+    """The readings that reproduce the outputs of all runs, those left out that are one function with an earlier one.
+
+    Args:
+        runs: what was seen.
+        layouts: those that are tried; all that have its names, and variants of them, if there are none.
+    """
     try:
-        fitting = [reading for reading, _, ok in matching(runs[0]) if ok]
+        fitting = [reading for reading, _, ok in matching(runs[0], layouts) if ok]
     except Problem:  # no layout has these names and shapes
         return []
     fitting = [one for one in fitting if all(fits(read(seen, one)) for seen in runs[1:])]
