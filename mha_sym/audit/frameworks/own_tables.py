@@ -58,9 +58,9 @@ class Own:
         return {name: self.value(name, sizes) for name in ("cos", "sin")}
 
     def value(self, name: str, sizes: Mapping[str, int]) -> Array:
-        """One table in numbers."""
+        """One table in numbers, in doubles as all that is handed to a specification."""
         nodes = part(self.graph, next(one.node for one in self.tables if one.name == name))
-        return run(g.Graph(nodes, {"table": len(nodes) - 1}), {}, sizes)["table"]
+        return np.asarray(run(g.Graph(nodes, {"table": len(nodes) - 1}), {}, sizes)["table"], np.float64)
 
     @property
     def pairs(self) -> sympy.Expr:
