@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import sympy
 
@@ -139,6 +139,12 @@ class Input(Expr):
     boolean: bool = False
 
     def _axes(self) -> tuple[Axis, ...]:
+        if self.role not in get_args(Role):
+            roles = ", ".join(get_args(Role))
+            raise AxisProblem(
+                f"there is no role {self.role!r}", where=f"input {self.name}", expected=f"one of {roles}",
+                axes=[show_axes(self.over)], hint="the third part of an input says what it is, data if omitted",
+            )
         return self.over
 
 
@@ -159,6 +165,13 @@ class Scalar(Expr):
                 "a scalar is an exact number", where="scalar", expected="an integer or a SymPy expression of sizes",
                 got=repr(self.value), hint="write Scalar(sympy.Rational(1, 2)) for one half",
             )
+        for symbol in sorted(self.value.free_symbols, key=str):
+            if not (symbol.is_integer and symbol.is_positive):
+                raise AxisProblem(
+                    f"{symbol.name!r} in a scalar is not a size", where="scalar",
+                    expected="a symbol declared as a positive integer, as by axis or size_symbol", got=repr(self.value),
+                    hint=f"a number that may be anything is an input without axes: Input({symbol.name!r}, ())",
+                )
         return ()
 
 

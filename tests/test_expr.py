@@ -269,6 +269,19 @@ def test_a_scalar_is_exact() -> None:
             Scalar(value)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("symbol", [sympy.Symbol("alpha"), sympy.Symbol("alpha", real=True), sympy.Dummy("alpha")])
+def test_a_scalar_has_no_symbols_but_sizes(symbol: sympy.Symbol) -> None:
+    with pytest.raises(AxisProblem, match="'alpha' in a scalar is not a size") as caught:
+        Scalar(symbol * axis("k", "d_k").size)
+    assert "Input('alpha', ())" in caught.value.hint
+
+
+def test_an_input_has_a_role_that_there_is() -> None:
+    with pytest.raises(AxisProblem, match="there is no role 'the scores'") as caught:
+        Input("x", (h,), "the scores")  # type: ignore[arg-type]
+    assert caught.value.expected.startswith("one of data, ")
+
+
 def test_a_name_is_no_axis() -> None:
     with pytest.raises(AxisProblem) as caught:
         Softmax(scores, "s")  # type: ignore[arg-type]
