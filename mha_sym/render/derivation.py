@@ -69,9 +69,10 @@ class ClaimPart:
     """A claim: its statement for all ``variables``, its proofs, and how many others go in the same way.
 
     ``moves`` is the way of the left side's entry, where nothing happens but axes being rearranged, and ``way`` is that
-    side; ``defined`` are the definitions that belong here, if there are too many for one table, but for those that its
-    lines show, which are ``opened``; ``rechecked`` are the sizes at which both sides were written out with symbols, and
-    ``checked`` is what came out when every line was computed.
+    side; ``counterexample`` has the values rounded, and the inputs of the claim; ``stuck`` are the terms to which the
+    sides of an undecided claim came down; ``defined`` are the definitions that belong here, if there are too many for
+    one table, but for those that its lines show, which are ``opened``; ``rechecked`` are the sizes at which both sides
+    were written out with symbols, and ``checked`` is what came out when every line was computed.
     """
 
     number: int
@@ -91,6 +92,7 @@ class ClaimPart:
     opened: tuple[DefinedRow, ...] = ()
     checked: Checked = field(default_factory=Checked)
     way: Expr | None = None
+    stuck: tuple[Term, Term] | None = None
 
     @property
     def good(self) -> bool:
@@ -227,13 +229,27 @@ def _claim(number: int, outcome: Outcome, stated: Sequence[Goal]) -> ClaimPart:
         variables=tuple(v.name for v in goal.variables), proofs=tuple(map(_proof, readings)),
         alike=len(certificates) - len(shown), moves=moves, way=claim.left if moves else None,
         conditions=tuple(Condition(tidy(c.term), c.assumed) for r in readings for c in r.conditions),
-        counterexample=_by_letters(outcome.counterexample), rechecked=outcome.rechecked,
+        counterexample=outcome.counterexample and _for_readers(claim, outcome.counterexample),
+        rechecked=outcome.rechecked, stuck=outcome.normal_forms,
     )  # fmt: skip
 
 
-def _by_letters(found: Counterexample | None) -> Counterexample | None:
-    """The counterexample with its position by the letters of a page instead of the names of axes."""
-    return found and replace(found, index=_place(found))
+def _for_readers(claim: Claim, found: Counterexample) -> Counterexample:
+    """The counterexample with its position by the letters of a page, its values rounded, and the claim's inputs."""
+    left, right = _values(found)
+    return replace(found, index=_place(found), left=left, right=right, inputs=_drawn(claim, found))
+
+
+def _drawn(claim: Claim, found: Counterexample) -> dict[str, Any]:
+    """The inputs that occur in the claim."""
+    used = {one.name for side in (claim.left, claim.right) for one in inputs(side)}
+    return {name: values for name, values in found.inputs.items() if name in used}
+
+
+def _values(found: Counterexample) -> tuple[str, str]:
+    """Both sides as a reader needs them; as exact as they are if they look the same otherwise."""
+    left, right = _value(found.left), _value(found.right)
+    return (found.left, found.right) if left == right else (left, right)
 
 
 def _checked(
@@ -326,11 +342,8 @@ def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning) -> Con
     says = false_equation(claim, found, meaning)
     if found is None:
         return ControlPart(claim.name, claim.words, outcome.verdict, {}, {}, "", "", {}, {}, says=says)
-    left, right = _value(found.left), _value(found.right)
-    if left == right:
-        left, right = found.left, found.right
-    used = {one.name for side in (claim.left, claim.right) for one in inputs(side)}
-    drawn = {name: values for name, values in found.inputs.items() if name in used}
+    left, right = _values(found)
+    drawn = _drawn(claim, found)
     given = {name: values for name, values in drawn.items() if np.any(np.asarray(values))}
     many = sum(np.asarray(values).size for values in given.values())
     return ControlPart(

@@ -127,7 +127,7 @@ class _Writer:
         yield f"## Claim {claim.number}, {markdown_words(claim.name)}"
         yield from ("", _prose(claim.words)) if claim.words else ()
         if not claim.good:
-            yield from ("", f"**{_prose(sentences.undecided(claim))}**")
+            yield from ("", f"**{_prose(sentences.below(claim))}**")
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
         yield from ("", f"{where.capitalize()}:") if where else ()
         yield from ("", *_display(list(self._rows(self.notation.equation(claim.left, claim.right), ""))))

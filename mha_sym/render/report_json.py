@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 from mha_sym.axes import Axis
 from mha_sym.expr import Concat, Contract, Expr, Reduce, Softmax, Stack, Total, walk
 from mha_sym.plan import least_sizes
+from mha_sym.proof.terms import Term
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.notation import rank
@@ -178,9 +179,15 @@ def _undecided(outcome: Outcome) -> str:
     """What is known of a claim for which neither a proof nor a counterexample was found."""
     if outcome.normal_forms is None:
         return f": {outcome.detail}" if outcome.detail else ""
-    notation = Unicode()
-    left, right = (_short(plain(notation.term(side))) for side in outcome.normal_forms)
+    left, right = came_down(outcome.normal_forms)
     return f": neither a proof nor a counterexample was found; the sides came down to {left} and {right}"
+
+
+def came_down(sides: tuple[Term, Term]) -> tuple[str, str]:
+    """What both sides of a claim came down to, shortened."""
+    notation = Unicode()
+    left, right = (_short(plain(notation.term(side))) for side in sides)
+    return left, right
 
 
 def _short(text: str, most: int = 120) -> str:

@@ -13,10 +13,11 @@ import numpy as np
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Apply, Term, children
 from mha_sym.proof.theorem import Counterexample, Verdict
-from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Step
+from mha_sym.render.derivation import NUMBERS, ClaimPart, ControlPart, Derivation, Step
 from mha_sym.render.false_equations import MARK
 from mha_sym.render.formulas.notation import rank
 from mha_sym.render.reading import Condition
+from mha_sym.render.report_json import came_down
 
 #: said of a claim in which axes are rearranged and nothing else happens
 SAME_ENTRY = "Both sides are one and the same entry. The left side, from what is given to the result:"
@@ -105,6 +106,18 @@ def undecided(claim: ClaimPart) -> str:
     return "UNDECIDED: neither a proof nor a counterexample was found."
 
 
+def below(claim: ClaimPart) -> str:
+    """The same where the claim itself stands; what refutes it is said at the top, and not twice."""
+    return undecided(claim) if claim.counterexample is None else "REFUTED, by the numbers at the top."
+
+
+def stuck(claim: ClaimPart) -> tuple[str, str] | None:
+    """What the sides of an undecided claim came down to, in Unicode, shortened; None if that is not known."""
+    if claim.stuck is None or claim.verdict is not Verdict.UNDECIDED:
+        return None
+    return came_down(claim.stuck)
+
+
 def alike(claim: ClaimPart) -> str:
     """How many entries of a claim are not shown."""
     return f"The other {claim.alike} entries go in the same way."
@@ -138,23 +151,28 @@ def witness(control: ControlPart) -> str:
         return f"{control.verdict.value}, not refuted"
     where = numbers(in_order(control.sizes)) or "the given sizes"
     place = f", entry {numbers(control.place)}" if control.place else ""
-    inputs = [f"{name} = {nested(values)}" for name, values in control.given.items()]
-    inputs += [f"{name} = {nested(images)}" for name, images in control.permutations.items()]
-    if control.zeros:
-        inputs.append("every other input 0" if control.given else "every input 0")
-    if control.unshown:
-        inputs.append(f"{control.unshown} more numbers, which the JSON form has")
     text = f"the left side is {control.left}, the right side {control.right} at {where}{place}"
-    return text + (f", with {', '.join(inputs)}" if inputs else "")
+    unshown = f"{control.unshown} more numbers, which the JSON form has" if control.unshown else ""
+    return text + _with(control.given, control.permutations, control.zeros, unshown)
+
+
+def _with(given: Mapping[str, Any], bijections: Mapping[str, Any], zeros: bool, unshown: str) -> str:
+    """With which inputs two sides differ, as the end of a sentence."""
+    told = [f"{name} = {nested(values)}" for name, values in {**given, **bijections}.items()]
+    if zeros:
+        told.append("every other input 0" if given else "every input 0")
+    told += [unshown] if unshown else []
+    return f", with {', '.join(told)}" if told else ""
 
 
 def checks(found: Derivation, *, laws: bool = True) -> Iterator[str]:
     """What was checked, and how; the laws of the rules only if ``laws``."""
     proved = sum(one.verdict is Verdict.PROVED for one in found.claims)
-    yield (
-        f"{proved} of {len(found.claims)} claims proved: every line is what the checker makes of the line before it, "
-        f"in {found.applications} applications of rules."
+    how = (
+        ": every line is what the checker makes of the line before it, "
+        f"in {found.applications} applications of rules"
     )
+    yield f"{proved} of {len(found.claims)} claims proved{how if proved else ''}."
     if found.laws and laws:
         words = ", ".join(dict.fromkeys(CARDS[name].reason for name in found.laws))
         yield f"Laws used, besides definitions and claims: {words}."
@@ -275,14 +293,21 @@ def _ranges(numbers_: Sequence[int]) -> str:
 
 
 def counterexample(found: Counterexample) -> str:
-    """Where two sides differ, and their values there.
+    """Where two sides differ, their values there, and with which inputs.
 
     Example:
-        >>> counterexample(Counterexample({"T": 2}, {"t": 1}, "0", "1"))
-        'T=2, entry t=1: left 0, right 1'
+        >>> counterexample(Counterexample({"T": 2}, {"t": 1}, "0", "1", {"x": [0, 3], "y": [0, 0]}))
+        'T=2, entry t=1: left 0, right 1, with x = [0,3], every other input 0'
     """
     place = f", entry {numbers(found.index)}" if found.index else ""
-    return f"{numbers(in_order(found.sizes)) or 'the given sizes'}{place}: left {found.left}, right {found.right}"
+    given = {name: values for name, values in found.inputs.items() if np.any(np.asarray(values))}
+    many = sum(np.asarray(values).size for values in given.values())
+    shown = {name: found.inputs[name] for name in given} if many <= NUMBERS else {}
+    zeros = len(given) < len(found.inputs) and many <= NUMBERS
+    unshown = f"{many} more numbers, which mha-sym prove prints" if many > NUMBERS else ""
+    with_ = _with(shown, found.permutations, zeros, unshown)
+    at = numbers(in_order(found.sizes)) or "the given sizes"
+    return f"{at}{place}: left {found.left}, right {found.right}{with_}"
 
 
 def ended(text: str) -> str:

@@ -47,7 +47,9 @@ class _Writer:
         found = self.found
         yield from (found.title, "═" * len(found.title))
         yield from _wrap(f"{found.name}. {_prose(sentences.verdict(found))}")
-        yield from (line for one in sentences.known(found) for line in _item(_prose(one)))
+        for one, known in zip((one for one in found.claims if not one.good), sentences.known(found), strict=True):
+            sides = sentences.stuck(one)
+            yield from _item(_prose(known) + (f" The sides came down to {' and '.join(sides)}." if sides else ""))
         yield from ("", *_paragraph(found.words))
         if found.source:
             yield from ("", *_wrap(f"Source: {sentences.ended(found.source)}", "  ", "  "))
@@ -116,7 +118,7 @@ class _Writer:
         yield from (" " * (len(number) + 2) + row for row in more)
         indent = " " * (len(number) + 2)
         if not claim.good:
-            yield from _wrap(_prose(sentences.undecided(claim)), indent, indent)
+            yield from _wrap(_prose(sentences.below(claim)), indent, indent)
         yield from _wrap(_prose(claim.words), indent, indent) if claim.words else ()
         yield from _wrap(sentences.SAME_FORMULA, indent, indent) if same else ()
         why = "; ".join(sentences.reasons(claim, self.found.claims))
@@ -132,7 +134,7 @@ class _Writer:
         wrapped = _wrap(title)
         yield from (*wrapped, "─" * max(map(len, wrapped)))
         if not claim.good:
-            yield from _wrap(_prose(sentences.undecided(claim)))
+            yield from _wrap(_prose(sentences.below(claim)))
         same = self._same(claim)
         text = self.notation.term(claim.left) if same else self.notation.equation(claim.left, claim.right)
         *statement, last = rows(text, WIDTH - 4)

@@ -22,8 +22,8 @@ from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Report, Theorem
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import derive
+from mha_sym.render.latex import pdf as pdf_module
 from mha_sym.render.latex.article import latex_document
-from mha_sym.render.latex.article import pdf as pdf_module
 from mha_sym.render.latex.fragment import latex_fragment
 from mha_sym.render.trace_text import trace_table
 from mha_sym.trace import Trace, trace_pattern

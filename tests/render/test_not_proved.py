@@ -10,6 +10,7 @@ from mha_sym.attention.dims import dims
 from mha_sym.expr import Input, Map
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Theorem
+from mha_sym.render import sentences
 from mha_sym.render.convention import Convention, rewritten
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS
@@ -42,6 +43,25 @@ def test_it_stands_before_everything_else(wrong: Derivation, format: str, known:
     text = text[text.find(r"\begin{document}") + 1 :]
     verdict, what = text.index("NOT PROVED"), text.index(known)
     assert verdict < what < text.index("positive integers")
+
+
+def test_what_refutes_it_is_told_once_with_its_inputs(wrong: Derivation) -> None:
+    (found,) = [one.counterexample for one in wrong.claims if one.counterexample]
+    told = sentences.undecided(wrong.claims[1])
+    assert f"with S = {sentences.nested(found.inputs['S'])}" in told
+    text = " ".join(FORMATS["unicode"](wrong).split())
+    assert text.count(f"left {found.left}, right {found.right}") == 1
+    assert "REFUTED, by the numbers at the top." in text
+
+
+def test_values_are_rounded_and_nothing_is_said_of_lines_there_are_not() -> None:
+    theorem = Theorem("odd", "", "", (Claim("exp", Map("exp", (SCORES + 1,)), SCORES),))
+    found = derivation(prove(theorem, recheck=False))
+    (known,) = sentences.known(found)
+    assert "+/-" not in known and "≈ " in known
+    assert next(sentences.checks(found)) == "0 of 1 claims proved."
+    page = FORMATS["html"](found)
+    assert "Claimed for all" in page and ">For all" not in page
 
 
 def test_it_is_red(wrong: Derivation) -> None:

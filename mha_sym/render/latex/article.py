@@ -200,7 +200,7 @@ class _Writer:
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
         yield from (_command("statement", statement, where), r"\end{lemma}")
         if not claim.good:
-            yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.undecided(claim))}\par}}"
+            yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.below(claim))}\par}}"
         yield from map(self._definition, claim.defined)
         if claim.proofs:
             *lines, last = self._lines(claim)

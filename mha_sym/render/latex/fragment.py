@@ -97,7 +97,7 @@ class _Writer:
         body = first if not more else r"\begin{gathered}" + r" \\ ".join([first, *more]) + r"\end{gathered}"
         yield from (body, r"\end{equation}", r"\end{lemma}")
         if not claim.good:
-            yield rf"\textbf{{{latex_prose(sentences.undecided(claim))}}}"
+            yield rf"\textbf{{{latex_prose(sentences.below(claim))}}}"
         yield from self._definitions(claim.defined)
         if claim.proofs:
             yield from (r"\begin{proof}", *self._inside(claim), r"\end{proof}")

@@ -115,7 +115,7 @@ class _Page:
     def _known(self) -> Iterator[str]:
         """What is known of a theorem that is not proved, claim by claim."""
         open_ = [one for one in self.found.claims if not one.good]
-        known = [self.writer.prose(sentences.undecided(one)) for one in open_]
+        known = [self.writer.prose(sentences.undecided(one)) + _stuck(one) for one in open_]
         places = [f'<a href="#{self._place(one.number)}">Claim {one.number}</a>' for one in open_]
         yield from _list((f"{place}: {what}" for place, what in zip(places, known, strict=True)), "alarm")
 
@@ -218,7 +218,7 @@ class _Page:
         for claim in self.found.claims:
             yield f'<details class="claim" id="{self._place(claim.number)}"{_open(not claim.good)}>'
             yield f"<summary>{self._headline(claim)}</summary>"
-            yield from [] if claim.good else [f'<p class="alarm">{self.writer.prose(sentences.undecided(claim))}</p>']
+            yield from [] if claim.good else [f'<p class="alarm">{self.writer.prose(sentences.below(claim))}</p>']
             yield from self._inside(claim)
             yield "</details>"
 
@@ -235,11 +235,16 @@ class _Page:
             self.stages[claim.number] = stage(claim, self.writer.notation)
         return self.stages[claim.number]
 
+    def _entry(self, claim: ClaimPart) -> str:
+        """The statement of a claim entry by entry, as `_stage` is in matrices."""
+        return self.writer.notation.equation(claim.left, claim.right)
+
     def _inside(self, claim: ClaimPart) -> Iterator[str]:
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in claim.variables]
-        yield f'<p class="range">{sentences.positions(letters).capitalize() or "In numbers"}:</p>'
-        if self._stage(claim) != self.writer.notation.equation(claim.left, claim.right):
-            yield self.writer.equation(claim.left, claim.right)
+        where, again = sentences.positions(letters) or "in numbers", self._stage(claim) != self._entry(claim)
+        where = where.capitalize() if claim.verdict is Verdict.PROVED else f"Claimed {where}"
+        yield f'<p class="range">{where}{":" if again or claim.proofs else "."}</p>'
+        yield from [self.writer.equation(claim.left, claim.right)] if again else []
         if claim.defined:
             yield from ('<ul class="rows">', *map(self._definition, claim.defined), "</ul>")
         if claim.moves:
@@ -285,6 +290,12 @@ class _Page:
 
 def _open(open_: bool) -> str:
     return ' open="open"' if open_ else ""
+
+
+def _stuck(claim: ClaimPart) -> str:
+    """What the sides of an undecided claim came down to, as it is typed."""
+    sides = sentences.stuck(claim)
+    return f" The sides came down to {' and '.join(f'<code>{escaped(one)}</code>' for one in sides)}." if sides else ""
 
 
 def _list(items: Iterable[str], name: str = "") -> Iterator[str]:
