@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mha_sym.attention.dims import dims, head_weights, self_inputs
-from mha_sym.attention.forms import head_sum
+from mha_sym.attention.dims import combined_weights, dims, head_weights, self_inputs
+from mha_sym.attention.forms import combined, head_sum
 from mha_sym.attention.head_paths import WRONG_PATHS, right_path, wrong_path
 from mha_sym.axes import axis, blocks, product
 from mha_sym.cli import main
@@ -145,6 +145,23 @@ def test_a_thread_begins_and_ends_at_its_axis() -> None:
         look = next(name for name, look in AXES.items() if look.dashes == one.get("stroke-dasharray"))
         assert any(name == look and abs(x - x0) < 0.1 and y == y0 - 38 + 13 for name, x, y in letters)
         assert any(name == look and abs(x - x1) < 0.1 and y == y1 + 13 for name, x, y in letters)
+
+
+def test_a_raw_reshape_mixes_what_it_reads_anew() -> None:
+    """Each of the new axes h and t gets a thread from each of the old t and h; b and k stay what they are."""
+    b, t, h, k = axis("b", "B"), axis("t", "T"), axis("h"), axis("k", "d_k")
+    picture = trace_svg(trace(Reshape(Input("x", (b, t, product(h, k))), (b, h, t, k))))
+    looks = [one.get("stroke-dasharray") for one in drawn(read(picture), "path", "thread")]
+    assert sorted(map(str, looks)) == sorted(AXES[name].dashes for name in "ttbhhk")
+    assert any(one.startswith("lines that fan out") for one in texts(picture))
+    assert not any(one.startswith("lines that fan out") for one in texts(trace_svg(STEPS)))
+
+
+def test_small_numbers_and_signs_are_explained() -> None:
+    d = dims()
+    shown = texts(trace_svg(trace(combined(d, self_inputs(d), combined_weights(d)).y)))
+    assert "a small number above an axis: the step farther up from" in " ".join(shown)
+    assert "Σ: the axis is summed" in shown
 
 
 # ---------------------------------------------------------------- whole layers

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from mha_sym.axes import Axis, Index, Size
 from mha_sym.errors import DataProblem
@@ -76,6 +77,7 @@ def trace_svg(steps: Sequence[Step], sizes: Sizes = None, title: str = "Axis tra
     rows = _Rows(picture, steps, sizes, y + 12)
     for step in steps:
         rows.draw(step)
+    rows.legend()
     return picture.svg(WIDTH, rows.y + _MARGIN)
 
 
@@ -161,6 +163,7 @@ class _Rows:
         self.last: list[Field] = []
         self.foot = y
         self.family: tuple[Index, ...] = ()
+        self.signs: dict[str, str] = {}
 
     def draw(self, step: Step) -> None:
         """The row of one step below those before it."""
@@ -179,6 +182,12 @@ class _Rows:
         self.y = max(top + _BOX + _GAP, bottom + 14)
         if step.family:
             self.picture.add(element("path", d=f"M{_MARGIN} {top - 4}V{self.y - 6}", class_="faint", stroke_width=2))
+
+    def legend(self) -> None:
+        """What the signs mean that were drawn."""
+        for line in (line for words_ in self.signs.values() for line in folded(words_, WIDTH - 2 * _MARGIN, _WORDS)):
+            self.picture.add(label(line, _MARGIN, self.y + 8, _WORDS, WIDTH - 2 * _MARGIN))
+            self.y += 14
 
     def _family(self, family: Sequence[Index]) -> None:
         told = ", ".join(f"{one.name} in {one.axis.name}" for one in family)
@@ -206,18 +215,27 @@ class _Rows:
     def _threads(self, step: Step, fields: Sequence[Field], top: float, above: int) -> None:
         """Threads from the row before, if it is read; from farther steps a stub with the number of the step."""
         ends = {field.axis.name: field for field in self.last} if above else {}
-        for field in fields:
+        mixed = _mixed(self.last, fields) if above and step.change.reread else []
+        for origin, field in mixed:
+            ends.pop(origin.axis.name, None)
+            self._thread(origin, field, top)
+            self.signs["mixed"] = "lines that fan out: every one of these axes gets parts of each of those above"
+        for field in (one for one in fields if all(one is not drawn for _, drawn in mixed)):
             start = ends.pop(field.axis.name, None)
             if start is not None:
-                half = (top + self.foot) / 2
-                a, b = start.middle, field.middle
-                curve = f"M{a:g} {self.foot:g}C{a:g} {half:g} {b:g} {half:g} {b:g} {top:g}"
-                self.picture.thread(field.axis.name, curve)
+                self._thread(start, field, top)
             elif far := self._source(step, field.axis, above):
                 self.picture.thread(field.axis.name, f"M{field.middle:g} {top - 8:g}V{top:g}")
                 self.picture.add(label(str(far), field.middle, top - 9, 10.5, text_anchor="middle", class_="halo"))
+                self.signs["far"] = "a small number above an axis: the step farther up from which it comes"
         for name, field in ends.items():
             self._end(step, name, field)
+
+    def _thread(self, start: Field, field: Field, top: float) -> None:
+        """A thread from a field of the row before."""
+        half = (top + self.foot) / 2
+        a, b = start.middle, field.middle
+        self.picture.thread(start.axis.name, f"M{a:g} {self.foot:g}C{a:g} {half:g} {b:g} {half:g} {b:g} {top:g}")
 
     def _source(self, step: Step, one: Axis, above: int) -> int:
         """The first step farther up from which an axis comes; 0 if it is new here."""
@@ -231,7 +249,18 @@ class _Rows:
         summed = {part.name for one in step.change.summed for part in one.primitive()}
         self.picture.thread(name, f"M{field.middle:g} {self.foot:g}v9")
         sign = "Σ" if name in summed else "–"
+        self.signs[sign] = f"{sign}: the axis {'is summed' if name in summed else 'goes no farther'}"
         self.picture.add(label(sign, field.middle, self.foot + 18, 11, text_anchor="middle", class_="halo"))
+
+
+def _mixed(before: Sequence[Field], after: Sequence[Field]) -> list[tuple[Field, Field]]:
+    """Which fields give to which where all entries are read anew: all to all between those that stay at the ends."""
+    first, last = 0, 0
+    while first < min(len(before), len(after)) and before[first].axis == after[first].axis:
+        first += 1
+    while last < min(len(before), len(after)) - first and before[-1 - last].axis == after[-1 - last].axis:
+        last += 1
+    return list(product(before[first : len(before) - last], after[first : len(after) - last]))
 
 
 def _operation(step: Step) -> str:
