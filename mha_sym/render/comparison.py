@@ -161,15 +161,15 @@ def parting(right: Sequence[Step], wrong: Sequence[Step]) -> str:
         >>> ways = (trace_pattern((2, 5, 12), pattern, sizes={"h": 3}) for pattern in
         ...     ("b t (h k) -> b h t k", "b t (k h) -> b h t k"))
         >>> parting(*ways)
-        'They part at step 1: given (b: 2, t: 5, (h k): 12), and in the code: given (b: 2, t: 5, (k h): 12).'
+        'Their axes part at step 1: given (b: 2, t: 5, (h k): 12), and in the code: given (b: 2, t: 5, (k h): 12).'
     """
     for n, (one, other) in enumerate(zip(right, wrong, strict=False), 1):
         said = [step_words(step, steps) for step, steps in ((one, right), (other, wrong))]
         if said[0] != said[1] or one.axes != other.axes:
             said = [f"{words} ({axes_text(step.axes)})" for words, step in zip(said, (one, other), strict=True)]
-            return f"They part at step {n}: {said[0]}, and in the code: {said[1]}."
+            return f"Their axes part at step {n}: {said[0]}, and in the code: {said[1]}."
     longer, which = (right, "the right way") if len(right) > len(wrong) else (wrong, "the code")
     if len(right) == len(wrong):
         return "Step by step the axes are the same; what differs is what is done along them."
-    extra = longer[min(len(right), len(wrong))]
-    return f"They part after step {min(len(right), len(wrong))}: {which} goes on with {step_words(extra, longer)}."
+    common = min(len(right), len(wrong))
+    return f"Their axes part after step {common}: {which} goes on with {step_words(longer[common], longer)}."

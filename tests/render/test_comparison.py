@@ -55,7 +55,7 @@ def test_both_ways_and_where_they_part(wrong: str) -> None:
     assert re.search(r'<p class="verdict alarm">DISAGREES', wrong)
     shown = words(wrong)
     assert "What is wrong: split_by_view" in shown
-    assert "They part at step 2: (hk) of Qflat becomes h, k" in shown
+    assert "Their axes part at step 2: (hk) of Qflat becomes h, k" in shown
     assert "in the code: raw reshape: the entries of Q" in shown
     assert "18 of 24 numbers in a wrong cell" in shown
     formulas = [one.get("alttext") for one in ElementTree.fromstring(wrong).iter(f"{XHTML}math")]
@@ -151,7 +151,7 @@ def test_json_says_both_ways_and_where_they_part(compared: Comparison) -> None:
     right, wrong = first["should_be"]["steps"], first["is"]["steps"]
     assert [one["axes"] for one in right][1:] == ["(b: B, t: T, h: h, k: d_k)", "(b: B, h: h, t: T, k: d_k)"]
     assert [one["axes"] for one in wrong][1:] == ["(b: B, h: h, t: T, k: d_k)"]
-    assert first["part"].startswith("They part at step 2")
+    assert first["part"].startswith("Their axes part at step 2")
     assert {one["title"] for one in data["tables"]} >= {"The nine steps of the audit", "What was compared"}
 
 
@@ -204,7 +204,7 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path, capsys: py
 def test_where_ways_part() -> None:
     right = trace_pattern((2, 5, 12), "b t (h k) -> b h t k", sizes={"h": 3})
     short = trace_pattern((2, 5, 12), "b t (h k) -> b t h k", sizes={"h": 3})
-    told = "They part after step 2: the right way goes on with t and h of step 2 change places."
+    told = "Their axes part after step 2: the right way goes on with t and h of step 2 change places."
     assert parting(right, short) == told
     assert parting(right, right).startswith("Step by step the axes are the same")
 
@@ -215,3 +215,24 @@ def test_words_of_others_are_text() -> None:
     page = comparison_page(Comparison(odd, False, odd, (odd,), (Mistake(odd, ((odd, odd),), (fork,)),), (), odd))
     assert "<script" not in page
     ElementTree.fromstring(page)
+
+
+TWO = """
+import numpy as np
+
+def attention(x, w_q, w_k, w_v, w_o, h):
+    b, t, _ = x.shape
+    q, k, v = (np.reshape(x @ w, (b, h, t, -1)) for w in (w_q, w_k, w_v))
+    s = q @ k.swapaxes(-1, -2)
+    a = np.exp(s - s.max(-1, keepdims=True))
+    z = (a / a.sum(-1, keepdims=True)) @ v
+    return z.transpose(0, 2, 1, 3).reshape(b, t, -1) @ w_o
+"""
+
+
+def test_two_faults_show_the_formulas_of_both(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO)
+    (mistake,) = comparison_of(check_target(f"{tmp_path / 'two.py'}:attention")).mistakes
+    assert mistake.name == "split_by_view + scale_missing"
+    assert [one.name for one in mistake.forks] == ["Q", "K", "V", "S"]
+    assert dict(mistake.rows)["where"] == "audit step 3, stage q; audit step 4, stage scores"

@@ -84,7 +84,7 @@ FAULTS: tuple[Fault, ...] = (
     _wrong(
         "scale_by_d_model", lambda at: 1 / sympy.sqrt(at.d.m.size),
         "The scores are divided by sqrt(d_model) instead of sqrt(d_k).",
-        "Scores are sqrt(d_model / d_k) times too small; right at h = 1.",
+        "Scores are sqrt(d_model / d_k) times too small; right where d_k = d_model only.",
     ),
     _wrong(
         "scale_by_joined_width", lambda at: 1 / sympy.sqrt(at.d.h.size * at.d.k.size),

@@ -99,6 +99,13 @@ class Explanation:
         assert faulty is not None  # it was evaluated
         return forms.right, faulty
 
+    @property
+    def apart(self) -> tuple[tuple[Stages, Stages], ...]:
+        """The same for each of the faults alone, where that is possible."""
+        forms = self.evidence.forms_for(self.faults)
+        alone = [forms.form(one) for one in self.faults]
+        return tuple((forms.right, one) for one in alone if one is not None)
+
 
 @dataclass(frozen=True)
 class Diagnosis:

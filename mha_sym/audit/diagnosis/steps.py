@@ -89,7 +89,9 @@ class _View:
         self.wrong = {name for one in evidence for name in one.wrong}
         self.excused = self.wrong - {"y"} if diagnosis.symmetries else set[str]()
         self.wrong -= self.excused
-        self.by_step = {fault.step: fault for one in diagnosis.found for fault in one.faults}
+        self.by_step: dict[int, dict[str, str]] = {}
+        for fault in (fault for one in diagnosis.found for fault in one.faults):
+            self.by_step.setdefault(fault.step, {})[fault.name] = fault.words
 
     # ------------------------------------------------------------ a fault was found
 
@@ -98,10 +100,13 @@ class _View:
         if not self.diagnosis.found:
             return None
         if n in self.by_step:
-            return _step(n, "wrong", f"{self.by_step[n].name}: {self.by_step[n].words}")
+            return _step(n, "wrong", " ".join(f"{name}: {words}" for name, words in self.by_step[n].items()))
         names = " or ".join(one.name for one in self.diagnosis.found)
         whole = not self.diagnosis.found[0].cases
+        first = next(one for one in STEP_NAMES if one not in self.by_step)
         detail = f"{names} alone reproduces the output to rounding"
+        if n != first:
+            detail = f"nothing more, as in step {first}"
         if not whole:
             detail = "where a fault was found, it explains the output; the other ways of calling are not explained"
         return _step(n, "ok" if whole else HIDDEN, self._fact(n) + detail)

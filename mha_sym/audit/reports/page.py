@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mha_sym.audit.diagnosis.explanation import Explanation
-from mha_sym.audit.formulas import departures
+from mha_sym.audit.formulas import Departure, departures
 from mha_sym.audit.reports.reported import Reported
 from mha_sym.audit.reports.text import headline, text_of
 from mha_sym.render.comparison import Comparison, Fork, Mistake
@@ -55,14 +55,24 @@ def _known(report: Reported) -> Iterator[str]:
 
 
 def _mistake(one: Explanation) -> Mistake:
-    where = f"{one.where}{f', in the case {chr(44).join(one.cases)}' if one.cases else ''}"
+    where = one.where.replace("step ", "audit step ") + (f", in the case {','.join(one.cases)}" if one.cases else "")
     rows = [("what", one.words), ("where", where), ("symptom", one.symptom), ("mend", one.mend)]
     rows += [("sure", one.confidence), *(("same as", f"{', '.join(t.names)}: {t.words}") for t in one.twins)]
     forks = [
         Fork(found.name, found.right, found.faulty, found.formulas("latex"))
-        for found in departures(*one.forms)[:_SHOWN]
+        for found in _departures(one)
     ]
     return Mistake(one.name, tuple(rows), tuple(forks))
+
+
+def _departures(one: Explanation) -> Iterator[Departure]:
+    """Where the ways part: the first places; and of several faults those of each that these places do not show."""
+    known: set[str] = set()
+    for forms in [one.forms] if len(one.faults) == 1 else [one.forms, *one.apart]:
+        for found in departures(*forms)[:_SHOWN]:
+            if found.name not in known:
+                known.add(found.name)
+                yield found
 
 
 def _tables(report: Reported) -> Iterator[Table]:
@@ -78,4 +88,4 @@ def _tables(report: Reported) -> Iterator[Table]:
         yield Table("What was compared", ("call", "stage", "difference", "bound", "where", ""), rows)
     if report.conventions:
         told = tuple((one.name, one.value, one.said_by) for one in report.conventions)
-        yield Table("Conventions", ("what", "in this code", "said by"), told)
+        yield Table("Conventions", ("what", "declared", "said by"), told)
