@@ -120,6 +120,9 @@ def test_version(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"mha-sym, version {mha_sym.__version__}\n"
 
 
+BOOK = "--all writes a book into a directory: give -o DIRECTORY and --format html, latex or pdf."
+
+
 def test_no_command_shows_the_help_and_is_no_success(capsys: Capture) -> None:
     assert main([]) == Exit.UNUSABLE
     assert capsys.readouterr().out.startswith("Usage: mha-sym [OPTIONS] COMMAND [ARGS]...")
@@ -134,11 +137,15 @@ def test_no_command_shows_the_help_and_is_no_success(capsys: Capture) -> None:
         (["count", "--heads", "0"], "mha-sym count: Invalid value for '--heads': 0 is not in the range x>=1."),
         (["count", "--heads", "two"], "mha-sym count: Invalid value for '--heads': 'two' is not a valid integer"),
         (["derive"], "mha-sym derive: Give the NAME or PATH of one theorem, or --all, or --from."),
-        (["derive", "--all"], "mha-sym derive: -o says where to write."),
-        (["derive", "--all", "-o", "x"], "mha-sym derive: --all writes html, latex, pdf: say which with --format."),
+        (["derive", "--all", "--detail"], f"mha-sym derive: {BOOK}"),
+        (["derive", "--all", "-o", "x"], f"mha-sym derive: {BOOK}"),
+        (["derive", "one", "two"], "mha-sym derive: One theorem at a time: give one NAME or PATH, or --all "),
+        (["derive", "one", "--from", "x.py:f"], "mha-sym derive: NAME and --from are different things to write: "),
+        (["derive", "one", "--heads", "3"], "mha-sym derive: --heads is about code: it goes with --from."),
+        (["trace", "--form", "head_sum", "--stage", "c"], "mha-sym: the head_sum form has no stage c: it adds the "),
         (["derive", "--format", "pdf", "softmax_rows_sum_to_one"], "mha-sym derive: -o says where to write."),
-        (["prove", "nonsense"], "mha-sym: nonsense: there is no theorem 'nonsense'; hint: known are: "),
-        (["derive", "nonsense"], "mha-sym: there is no theorem 'nonsense'; hint: known are: "),
+        (["prove", "nonsense"], "mha-sym: there is no theorem 'nonsense'; hint: mha-sym prove without a name "),
+        (["derive", "nonsense"], "mha-sym: there is no theorem 'nonsense'; hint: mha-sym prove without "),
     ],
 )
 def test_usage_errors_are_one_line(args: list[str], message: str, capsys: Capture) -> None:
@@ -331,7 +338,7 @@ def test_file_that_raises_lets_the_others_run(tmp_path: Path, command: Run) -> N
     assert "good     proved" in found.stdout
     first, second = found.stderr.splitlines()
     assert first.startswith(f"mha-sym: {broken}: broken.py does not load; in: {broken}, line 7; got: AxisProblem: ")
-    assert second.startswith("mha-sym: nonsense: there is no theorem 'nonsense'")
+    assert second.startswith("mha-sym: there is no theorem 'nonsense'")
 
 
 def test_what_a_theorem_file_prints_is_not_the_result(tmp_path: Path, command: Run) -> None:

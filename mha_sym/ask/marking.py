@@ -19,6 +19,7 @@ LONGEST = 200
 _SIZES = r"\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*,?\s*"
 _SHAPE = re.compile(rf"\({_SIZES}\)|\[{_SIZES}\]|{_SIZES}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:[, ][0-9]{3}){1,5}", re.ASCII)
+_LETTERS = re.compile(r"(?=.*[A-Za-z]{2})\s*[A-Za-z]+\s*(?:,\s*[A-Za-z]+\s*)*->\s*[A-Za-z]+\s*")
 
 Mark = Callable[[str], Marked]
 
@@ -175,18 +176,24 @@ def pattern(solution: str) -> Mark:
 def read_pattern(text: str, expected: str = "b t (h k) -> b h t k") -> tuple[list[list[str]], list[str]]:
     """The operands, and the result, as names and groups.
 
+    Where no two names stand side by side, they are read as in NumPy's einsum: every letter is an axis.
+
     Raises:
         Problem: for anything that is not a pattern.
 
     Example:
         >>> read_pattern("t m, m k -> t k")
         ([['t', 'm'], ['m', 'k']], ['t', 'k'])
+        >>> read_pattern("tm,mk->tk") == read_pattern("t m, m k -> t k")
+        True
     """
     text = _bounded(text, "an einops pattern, such as 'a b -> b a'")
     if not text.isascii():
         raise Problem("an axis is named by plain letters, digits and _", expected="a pattern such as 'a b -> b a'")
     if "..." in text:
         raise Problem("every axis is to be named, so ... is no answer", expected="a pattern such as 'a b -> b a'")
+    if _LETTERS.fullmatch(text):
+        text = re.sub("[A-Za-z]+", lambda found: " ".join(found[0]), text)
     left, arrow, right = text.partition("->")
     if not arrow:
         raise AxisProblem(f"pattern {text!r} needs one arrow", expected="such as 'a b -> b a'")

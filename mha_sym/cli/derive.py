@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 FORMATS = ("unicode", "latex", "latex-fragment", "markdown", "html", "json", "pdf")
 BOOKS = ("html", "latex", "pdf")
+_BOOKS = ", ".join(BOOKS[:-1]) + f" or {BOOKS[-1]}"
 
 
 @click.command(short_help="Write a derivation, step by step with reasons, or a book of all.")
-@click.argument("theorem", metavar="NAME|PATH", required=False)
+@click.argument("theorems", metavar="[NAME|PATH]", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All theorems as a book in the directory of -o: html, latex or pdf.")
 @click.option("--format", "style", type=click.Choice(FORMATS), help="Form; unicode if omitted, html for --from.")
 @click.option("--detail", is_flag=True, help="In Unicode: open every claim into its steps.")
@@ -41,7 +42,7 @@ BOOKS = ("html", "latex", "pdf")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @traceback_option
 def derive(
-    theorem: str | None, every: bool, style: str | None, detail: bool, head: Literal["r", "h", "i"],
+    theorems: tuple[str, ...], every: bool, style: str | None, detail: bool, head: Literal["r", "h", "i"],
     vectors: Literal["row", "column"], axes: bool, code: str | None, heads: int | None, output: Path | None,
     force: bool,
 ) -> int:  # fmt: skip
@@ -52,19 +53,32 @@ def derive(
     """
     from mha_sym.render.convention import Convention
 
-    if every + (theorem is not None) + (code is not None) != 1:
-        raise click.UsageError("Give the NAME or PATH of one theorem, or --all, or --from.")
+    _refuse_mixed(theorems, every, code, heads)
     if code is not None:
         return _from_code(code, heads, style or _form(output), output, force)
     style = style or "unicode"
-    if output is None and (every or style == "pdf"):
+    if every and (output is None or style not in BOOKS):
+        raise click.UsageError(f"--all writes a book into a directory: give -o DIRECTORY and --format {_BOOKS}.")
+    if output is None and style == "pdf":
         raise click.UsageError("-o says where to write.")
     convention = Convention(head, vectors, axes)
     if every:
         assert output is not None
         return _book(style, convention, output, force)
-    assert theorem is not None
-    return _one(theorem, style, convention, detail, output, force)
+    return _one(theorems[0], style, convention, detail, output, force)
+
+
+def _refuse_mixed(theorems: tuple[str, ...], every: bool, code: str | None, heads: int | None) -> None:
+    """Refuse what is not one thing to write, and an option that would say nothing."""
+    if len(theorems) > 1:
+        raise click.UsageError("One theorem at a time: give one NAME or PATH, or --all for a book of all.")
+    given = [name for name, one in (("NAME", theorems), ("--all", every), ("--from", code is not None)) if one]
+    if not given:
+        raise click.UsageError("Give the NAME or PATH of one theorem, or --all, or --from.")
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} are different things to write: give one of them.")
+    if heads is not None and code is None:
+        raise click.UsageError("--heads is about code: it goes with --from.")
 
 
 # ---------------------------------------------------------------- one theorem
@@ -162,8 +176,6 @@ def _book(style: str, convention: Convention, output: Path, force: bool) -> int:
     from mha_sym.render.derivation import derivation
     from mha_sym.render.terminal import progress
 
-    if style not in BOOKS:
-        raise click.UsageError(f"--all writes {', '.join(BOOKS)}: say which with --format.")
     refuse_taken(output, force=force)
     names, asked = theorem_names(), questions()
     reports, answered = [], []

@@ -127,7 +127,8 @@ def _tell(failed: Sequence[Failed]) -> None:
             click.echo(one.trace, err=True)
             shown.add(one.trace)
         words = "a fault of mha_sym itself, " if one.fault else ""
-        complain(f"{one.task.name}: {words}{one.message}")
+        named = one.message.startswith((f"{one.task.name} ", f"there is no theorem {one.task.name!r}"))
+        complain(f"{words if named else f'{one.task.name}: {words}'}{one.message}")
     faults = dict.fromkeys(one.trace for one in failed if one.fault)
     if faults:
         complain(written("\n".join(faults)))

@@ -14,6 +14,7 @@ import click
 
 from mha_sym.cli.common import json_option, refuse_existing, traceback_option, write, write_file
 from mha_sym.cli.layer import Sizes, layer_options, stages
+from mha_sym.errors import Problem
 
 FORMATS = ("text", "json", "svg")
 STAGES = ("q", "k", "v", "scores", "weights", "z", "c", "y")
@@ -57,6 +58,12 @@ def _layer(form: str, stage: str, style: str, given: Sizes) -> str:
     from mha_sym.trace import trace as trace_of
 
     known = given.known()
+    if form == "head_sum" and stage == "c":
+        raise Problem(
+            "the head_sum form has no stage c: it adds the heads up and joins nothing",
+            expected=f"one of {', '.join(one for one in STAGES if one != 'c')}",
+            hint="the separate form joins the heads: --form separate --stage c",
+        )
     steps = trace_of(stages(form, cross=given.keys is not None).items()[stage])
     if style == "svg":
         from mha_sym.render.pictures.svg import trace_svg

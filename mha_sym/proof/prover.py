@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mha_sym.errors import TheoremProblem
 from mha_sym.proof.checker import Certificate, Goal, Rejected, check
 from mha_sym.proof.collector import collector_off
 from mha_sym.proof.field import FieldResult, Points
@@ -247,6 +248,7 @@ def prove(theorem: Theorem, recheck: bool = True) -> Report:
         recheck: confirm each proved claim at small explicit sizes with SymPy, too.
 
     Raises:
+        TheoremProblem: for anything but a theorem.
         ProverFault: if a certificate does not replay or another engine contradicts it; never a user's mistake.
 
     Example:
@@ -257,6 +259,11 @@ def prove(theorem: Theorem, recheck: bool = True) -> Report:
         >>> report.verdict.value
         'proved'
     """
+    if not isinstance(theorem, Theorem):
+        raise TheoremProblem(
+            "what is proved is a theorem", where="prove", expected="a Theorem", got=repr(theorem),
+            hint="mha_sym.library.load makes one of the name of a theorem, or of a path to its file",
+        )
     start = time.process_time()
     prover = Prover(theorem, recheck)
     with collector_off():

@@ -118,6 +118,9 @@ def test_wrong_patterns_name_the_axis(text: str, axis_name: str, words: str) -> 
 def test_products_of_two() -> None:
     mark = pattern("b h t k, b h s k -> b h t s")
     assert mark("b h t k, b h s k -> b h t s").right
+    for numpys in ("bhtk,bhsk->bhts", " nhqd , nhkd -> nhqk "):
+        assert mark(numpys).right
+    assert mark("bhtk,bhsk->bhst").axis == "t"
     assert mark("b h s k, b h t k -> b h t s").right
     assert mark("n g i d, n g j d -> n g i j").right
     assert mark("b h t k, b h s k -> b h s t").axis == "t"

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_sym.axes import Index, Permutation, axis, product, size_symbol
-from mha_sym.errors import AxisProblem
+from mha_sym.errors import AxisProblem, TheoremProblem
 from mha_sym.expr import (
     Compare,
     Contract,
@@ -269,3 +269,9 @@ def test_a_family_of_which_only_the_number_counts_is_refuted_too() -> None:
     assert outcome.verdict is Verdict.REFUTED and outcome.counterexample is not None
     assert outcome.counterexample.sizes["h"] > 1
     assert proved(many, X * H.size)
+
+
+def test_only_theorems_are_proved() -> None:
+    with pytest.raises(TheoremProblem, match="what is proved is a theorem") as caught:
+        prove("softmax_rows_sum_to_one")  # type: ignore[arg-type]
+    assert "mha_sym.library.load" in caught.value.hint
