@@ -113,7 +113,7 @@ def comparison_cell(found: Comparison) -> str:
 
 
 def _latex(found: Comparison) -> Iterator[str]:
-    yield rf"{{\LARGE\bfseries {_code(found.title)}\par}}"
+    yield rf"{{\raggedright\LARGE\bfseries {_code(found.title)}\par}}"
     yield rf"{{{'' if found.good else chr(92) + 'color{alarm}'}\bfseries {latex_text(found.verdict)}\par}}"
     yield from (latex_text(one) + r"\par" for one in found.known)
     for mistake in found.mistakes:

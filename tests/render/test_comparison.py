@@ -163,7 +163,7 @@ def test_markdown_has_what_the_page_has(compared: Comparison, wrong: str) -> Non
         plain = words(title).replace("Qflat", "")
         assert any(plain.split()[0] in one for one in headings), plain
     assert text.count("$$") % 2 == 0 and text.count("| --- |") >= 5
-    assert r"\lfloor c/h\rfloor" in text and "whatever the axes meant" in text
+    assert r"\lfloor (r\thinspace T + t)/h\rfloor" in text and "whatever the axes meant" in text
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")

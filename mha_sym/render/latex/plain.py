@@ -27,7 +27,8 @@ def latex_text(text: str) -> str:
 
 def typed(text: str) -> str:
     """Characters as they are typed."""
-    return re.sub(r"[^\x00-\x7f]", "?", latex_escape(text)).replace(",", r",\allowbreak{}").replace("-", "{-}")
+    shown = re.sub(r"[^\x00-\x7f]", "?", latex_escape(text)).replace("-", "{-}")
+    return re.sub("[,/]", r"\g<0>\\allowbreak{}", shown)
 
 
 def latex_rows(table: Table) -> Iterator[str]:
