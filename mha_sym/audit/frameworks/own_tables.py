@@ -17,6 +17,7 @@ import sympy
 
 from mha_sym.attention.rotary import PAIR_COUNT, PAIRS, Rotary
 from mha_sym.audit.cases import cases_of
+from mha_sym.audit.frameworks.own_angles import at_a_few
 from mha_sym.audit.frameworks.rotary_found import found as fitting
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proving.imported import Import, fixed_sizes, imported
@@ -67,6 +68,11 @@ class Own:
         """How many angles there are at each position."""
         return self.tables[0].pairs
 
+    def angles(self) -> tuple[str, ...]:
+        """What angles they are of, a note."""
+        words = at_a_few(self.value, {str(one): 8 for one in self.pairs.free_symbols})
+        return (words,) if words else ()
+
     def turning_nothing(self, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
         """What the code gives with cosines of 1 and sines of 0: attention without positions."""
         nodes = list(self.graph.nodes)
@@ -113,12 +119,20 @@ def with_own_tables(impl: Implementation) -> Implementation:
         return impl  # what it makes turns nothing
     if impl.positions is not None:
         described = [one for one in described if str(one.positions) == str(impl.positions)] or described
-    return replace(first_fitting(described), tied=impl.tied)
+    return replace(first_fitting(_in_single(described)), tied=impl.tied)
+
+
+def _in_single(described: list[Implementation]) -> list[Implementation]:
+    """The descriptions in single precision, where one fits so and none does in doubles: some keep such tables."""
+    single = [replace(one, dtype="float32") for one in described]
+    doubles = described[0].dtype == "float64"
+    return single if doubles and fitting(described) is None and fitting(single) is not None else described
 
 
 def turning(impl: Implementation, own: Own, features: sympy.Expr | int) -> list[Implementation]:
     """Code that makes some tables, under every convention that they may go with in heads of so many features."""
-    return [replace(impl, rotary=one, own=own, notes=(*impl.notes, _NOTE)) for one in conventions_of(own, features)]
+    notes = (*impl.notes, _NOTE, *own.angles())
+    return [replace(impl, rotary=one, own=own, notes=notes) for one in conventions_of(own, features)]
 
 
 def first_fitting(described: Sequence[Implementation]) -> Implementation:

@@ -105,6 +105,7 @@ def conventions(impl: Implementation) -> str:
     mask = "causal by itself" if impl.causal else "masks as they are handed over" if handed else "no mask"
     grouped = ", several query heads to a key head" if impl.how_stored.grouped else ""
     rotary = "" if impl.positions is None else f", {impl.positions}"
+    rotary += "" if impl.own is None else ", with tables of its own"
     return f"multi-head attention with scale {scale}, {biases}, {mask}{grouped}{rotary}"
 
 
