@@ -1,8 +1,7 @@
 """The corpus judges the audit: every fault is found, nearly all are named alone, and right code is never flagged.
 
-The tests take every fault in one of the two frameworks; ``python -m tests.audit.test_corpus`` tries all in both and
-prints the figures.  The code of the corpus knows the catalogue only by the names
-of its faults.
+The tests take two of three faults, each in one of the two frameworks; ``python -m tests.audit.test_corpus`` tries all
+in both and prints the figures.  The code of the corpus knows the catalogue only by the names of its faults.
 """
 
 from __future__ import annotations
@@ -69,12 +68,16 @@ def told(what: str, n: int, missed: list[Judged], crowded: list[Judged]) -> str:
     return f"{what}: n {n}, contains {contains} ({contains / n:.1%}), alone {alone} ({alone / n:.1%})"
 
 
+#: which faults are tried in which framework, in turn; the command tries those that are left out here, too
+TURNS = ("numpy", "torch", "")
+
+
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_every_fault_is_found_and_nearly_all_alone(framework: str) -> None:
-    turns = {one.truth: n % 2 == 0 for n, one in enumerate(FAULTS)}
-    mine = [one for one in ITEMS if turns[next(iter(one.truth))] is (framework == "numpy")]
+    turns = {one.truth: TURNS[n % len(TURNS)] for n, one in enumerate(FAULTS)}
+    mine = [one for one in ITEMS if turns[next(iter(one.truth))] == framework]
     n, missed, crowded = figures(one for one in mine if one.code.framework == framework)
-    assert n > 80
+    assert n > 60
     print(told(framework, n, missed, crowded))
     assert not missed
     assert len(crowded) <= 0.05 * n, crowded

@@ -16,8 +16,8 @@ from tests.controls.mutants import EMPTY_ROWS, FAULTS, OPEN, answered, may_keep_
 
 @pytest.mark.parametrize("name", theorem_names())
 def test_mutants_are_refuted_or_equal(name: str) -> None:
-    found = Counter(answered(mutant).verdict for mutant in islice(sample(load(name), Random(name)), 5))
-    assert found.total() == 5
+    found = Counter(answered(mutant).verdict for mutant in islice(sample(load(name), Random(name)), 3))
+    assert found.total() == 3
     assert not any(found[one] for one in FAULTS), found
     assert sum(found[one] for one in OPEN) <= 1, found
 

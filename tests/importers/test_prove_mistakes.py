@@ -83,7 +83,7 @@ def test_a_mistake_of_the_corpus_is_refuted_at_its_line(item: Item) -> None:
     assert found.line in ("wrong", "after", "none"), found
 
 
-@pytest.mark.parametrize("name", NAMED[::8])
+@pytest.mark.parametrize("name", NAMED[::16])
 def test_a_mistake_written_by_hand_is_refuted(name: str) -> None:
     found = judged(mistake(name))
     assert found.verdict is Verdict.REFUTED
