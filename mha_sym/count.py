@@ -29,12 +29,13 @@ from mha_sym.costs import Cost, cost_of, entries
 from mha_sym.errors import AxisProblem, DataProblem, show_axes
 from mha_sym.expr import Expr, Input, Map, Reduce, Repeat, Role, Scalar, Softmax, inputs
 from mha_sym.graph import graph
+from mha_sym.shown import Shown
 
 Exprs = Expr | Iterable[Expr]
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Shown):
     """The quantities of an expression; formulas in the sizes, or integers after `at`.
 
     Attributes:

@@ -1,12 +1,19 @@
 r"""A derivation in a notebook: as HTML whose rules touch nothing else in it, and its claims as LaTeX.
 
-Defines `bundle`, which has all forms of a derivation, of a theorem that was not tried yet, or of a trace, and its parts
-`html_cell` and `latex_cell`.  What is `mha_sym.shown.Shown` offers them under the names that notebooks look for.
+Defines `bundle`, which has all forms of a derivation, of a theorem that was not tried yet, of a trace, or of
+counts, and its parts `html_cell` and `latex_cell`.  What is `mha_sym.shown.Shown` offers them under the names that
+notebooks look for.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
+
+import sympy
+
+from mha_sym.count import Counts
 from mha_sym.proof.theorem import Outcome, Report, Theorem, Verdict
+from mha_sym.render.count_text import count_table
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.scripts import Latex, Unicode
@@ -26,10 +33,12 @@ from mha_sym.trace import Step, Trace
 SCOPE = "mha-sym"
 
 
-def bundle(found: Derivation | Report | Theorem | Trace) -> dict[str, str]:
-    """Every form that a notebook may show, by its MIME type: of a derivation, of a mere statement, or of a trace."""
+def bundle(found: Derivation | Report | Theorem | Trace | Counts) -> dict[str, str]:
+    """Every form that a notebook may show, by its MIME type: of a derivation, a mere statement, a trace, or counts."""
     if isinstance(found, Trace):
         return _trace(found)
+    if isinstance(found, Counts):
+        return _counts(found)
     if isinstance(found, Theorem):
         return _statement(found)
     if isinstance(found, Report):
@@ -55,6 +64,18 @@ def _statement(theorem: Theorem) -> dict[str, str]:
         f'{writer.prose(found.words)}</p>\n<ul class="rows">{claims}</ul>\n'
     )
     return {"text/html": _cell(body), "text/latex": latex_cell(found), "text/plain": "\n".join(lines)}
+
+
+def _counts(counts: Counts) -> dict[str, str]:
+    """The quantities as a table."""
+    text = count_table(counts)
+    rows = [
+        rf"\text{{{latex_text(one.name.replace('_', ' '))}}} & {sympy.latex(getattr(counts, one.name))}"
+        for one in fields(counts)
+    ]
+    table = rf"\begin{{array}}{{ll}} {(chr(92) * 2 + ' ').join(rows)} \end{{array}}"
+    cell = _cell(f"<pre>{escaped(text)}</pre>")
+    return {"text/html": cell, "text/latex": rf"$\displaystyle {table}$", "text/plain": text}
 
 
 def _trace(steps: Trace) -> dict[str, str]:

@@ -15,11 +15,14 @@ import pytest
 from mha_sym.axes import axis
 from mha_sym.cli import main
 from mha_sym.cli.common import Exit
+from mha_sym.count import count
 from mha_sym.errors import Problem
 from mha_sym.expr import Input
 from mha_sym.library import theorem_names
+from mha_sym.pattern import rearrange
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Claim, Control, Report, Theorem
+from mha_sym.render.count_text import count_table
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import derive
 from mha_sym.render.latex import pdf as pdf_module
@@ -144,6 +147,14 @@ def test_a_report_is_shown_as_its_derivation_and_a_theorem_as_what_it_claims() -
     ElementTree.fromstring(shown["text/html"])
     assert "not tried yet" in shown["text/html"]
     assert not re.search("PROVED|UNDECIDED", shown["text/html"])
+
+
+def test_counts_are_shown_as_their_table() -> None:
+    counts = count(rearrange(X, "t -> t") * X)
+    shown = counts._repr_mimebundle_()
+    assert shown["text/plain"] == count_table(counts) and "pointwise operations" in shown["text/html"]
+    assert ElementTree.fromstring(shown["text/html"]).get("class") == "mha-sym"
+    assert r"\text{pointwise} & T\\" in shown["text/latex"]
 
 
 def test_a_trace_is_shown_as_its_picture() -> None:
