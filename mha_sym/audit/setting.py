@@ -166,11 +166,14 @@ def _groups(impl: Implementation, known: dict[str, int]) -> dict[str, int]:
 def _with_pairs(impl: Implementation, fixed: dict[str, int], draw: int) -> dict[str, int]:
     """The fixed sizes with that of the features of a head, where these are pairs: an even number of them is turned."""
     rotary = impl.positions
-    if rotary is None or "d_k" in fixed:
+    if rotary is None:
         return fixed
+    others = {name: size for name, size in fixed.items() if name not in (PAIR_COUNT, REST)}  # they follow from d_k
+    if "d_k" in fixed:
+        return others
     pairs = fixed.get(PAIR_COUNT, (3, 2, 4, 5)[draw % 4]) if rotary.width is None else rotary.width // 2
     rest = 0 if rotary.width is None else fixed.get(REST, (3, 1, 2, 5)[draw % 4])
-    return {**fixed, "d_k": 2 * pairs + rest}
+    return {**others, "d_k": 2 * pairs + rest}
 
 
 def _solved(impl: Implementation, fixed: dict[str, int]) -> dict[str, int]:
