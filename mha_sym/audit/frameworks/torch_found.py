@@ -19,7 +19,16 @@ import numpy as np
 from mha_sym.attention.layouts import Layout
 from mha_sym.audit.dumps.file import Stored
 from mha_sym.audit.dumps.settings import DumpSettings
-from mha_sym.audit.frameworks.naming import HEADS, KV_HEADS, MASKS_CALLED, attribute, namings, supposed, under
+from mha_sym.audit.frameworks.naming import (
+    HEADS,
+    KV_HEADS,
+    MASKS_CALLED,
+    attribute,
+    libraries,
+    namings,
+    supposed,
+    under,
+)
 from mha_sym.audit.frameworks.own_tables import Own, first_fitting, turning
 from mha_sym.audit.frameworks.position_tables import WithoutTables
 from mha_sym.audit.frameworks.rotary_found import found as fitting
@@ -32,8 +41,8 @@ from mha_sym.audit.frameworks.torch_modules import (
     undescribed,
 )
 from mha_sym.audit.frameworks.torch_rotary import from_rotary_module, handing_of
-from mha_sym.audit.frameworks.torch_turning import tables_of
-from mha_sym.audit.frameworks.undeclared import as_found, as_named, described
+from mha_sym.audit.frameworks.torch_turning import refuse_complex, tables_of
+from mha_sym.audit.frameworks.undeclared import as_found, as_named, described, unlike
 from mha_sym.audit.implementation import Implementation, left_alone
 from mha_sym.audit.layouts.readings import Reading, Seen, reproducing
 from mha_sym.audit.proving.imported import fixed_sizes
@@ -103,10 +112,15 @@ def found(
     made = probe.found()
     if made is not None:
         return made
-    own = tables_of(probe.module, probe.weights, probe.width, dtype)
+    own, why = None, ""
+    try:
+        own = tables_of(probe.module, probe.weights, probe.width, dtype)
+    except Problem as problem:
+        why = problem.one_line()
     if own is not None:
         return _turned(module, probe, own, refusal, said)
-    probe.refuse_positions()
+    refuse_complex(probe.once, probe.name)
+    probe.refuse_positions(why)
     return probe.supposed(refusal)
 
 
@@ -242,8 +256,17 @@ class _Probe:
         for names in self.namings():
             readings = self.readings(names)
             if readings:
-                return as_found(self.implementation(names, readings))
+                return self.as_called(as_found(self.implementation(names, readings)))
         return None
+
+    def as_called(self, made: Implementation) -> Implementation:
+        """What was found, with a note if its names are those of a library that stores its weights in another way."""
+        theirs = libraries(self.shapes)
+        if self.layout is not None or not theirs or made.how_stored in theirs:
+            return made
+        same = {name: name for name in self.shapes}
+        fitting = reproducing([self._as_seen(same, *one) for one in self.seen], theirs)
+        return made if fitting else unlike(made, theirs)
 
     def namings(self) -> Iterator[Mapping[str, str]]:
         """Names of layouts for its parameters, or those of the layout that was said.
@@ -273,9 +296,23 @@ class _Probe:
         arrays |= {"x": Stored(x, "float64"), "y": Stored(y, "float64")}
         return Seen(arrays, DumpSettings(heads=self.heads, kv_heads=self.kv_heads, dtype=self.dtype), self.name)
 
-    def refuse_positions(self) -> None:
-        """Refuse a module that keeps something of positions, and does not use it as rotary positions are used."""
+    def once(self) -> None:
+        """Run it once more."""
+        self._run(self.width, 0, *_RUN_AT[0])
+
+    def refuse_positions(self, why: str = "") -> None:
+        """Refuse a module that keeps something of positions, and does not use it as rotary positions are used.
+
+        Args:
+            why: why its code could not be followed, if it could not.
+        """
         kept = [name for name, _ in self.module.named_buffers() if _POSITIONS.search(name)]
+        if kept and why:
+            raise TargetProblem(
+                f"{self.name} is attention under no reading without rotary positions, and whether it is with some "
+                "is not known, as its code cannot be followed", where=self.name, got=f"a buffer {kept[0]}; {why}",
+                hint="write that operation in others, or let forward take cos and sin as arguments",
+            )  # fmt: skip
         if kept:
             raise TargetProblem(
                 f"{self.name} seems to make tables of rotary positions by itself, and they were not found in its code",
