@@ -114,6 +114,7 @@ _HANDED = "it was handed NumPy arrays; for torch say Implementation(framework='t
 
 def _bound(impl: Implementation, given: Mapping[str, Any]) -> Callable[[], Any]:
     """The call with its arguments in place: in order if ``takes`` says the order, by name otherwise."""
+    given = {**given, **_hiding_nothing(impl, given)}
     if impl.takes is not None:
         return _without_gradients(impl, lambda: impl.call(*(given[word] for word in impl.arguments)))
     parameters = inspect.signature(impl.call).parameters
@@ -121,6 +122,27 @@ def _bound(impl: Implementation, given: Mapping[str, Any]) -> Callable[[], Any]:
     by_place = [given[impl.by_parameter[p]] for p in nameless]
     by_name = {p: given[word] for p, word in impl.by_parameter.items() if p not in nameless}
     return _without_gradients(impl, lambda: impl.call(*by_place, **by_name))
+
+
+def _hiding_nothing(impl: Implementation, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Masks that hide nothing, for those that the code needs and that nothing is handed over as."""
+    words = [word for word in impl.needed if given[word] is None]
+    if not words:
+        return {}
+    sizes: dict[str, Any] = {"1": 1, "h": given.get("heads") or impl.heads or 1}
+    for word, token in (("x_q", "t"), ("x_k", "s"), ("x", "t"), ("x", "s")):
+        order = impl.order(word).replace("t", token).split()
+        sizes |= dict(zip(order, given[word].shape, strict=True)) if word in given else {}
+    return {word: _full(impl, [sizes[n] for n in impl.order(word).split()], word) for word in words}
+
+
+def _full(impl: Implementation, shape: Sequence[Any], word: str) -> Any:
+    """Zeros that are added, or what keeps every key."""
+    if impl.framework == "torch":
+        torch = import_torch()
+        kind = getattr(torch, impl.dtype) if word == "mask" else torch.bool
+        return torch.full(tuple(shape), word.endswith("keep"), dtype=kind)
+    return np.full(tuple(shape), word.endswith("keep"), dtype=impl.dtype if word == "mask" else bool)
 
 
 def _without_gradients(impl: Implementation, work: Callable[[], Any]) -> Callable[[], Any]:

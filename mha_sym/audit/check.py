@@ -130,8 +130,8 @@ def _seen(impl: Implementation, cases: Sequence[Case], wishes: Wishes) -> Seen:
 def _title(impl: Implementation) -> str:
     """What was compared, with what was left out of it."""
     if not isinstance(impl.call, WithoutTables):
-        return impl.title
-    return f"{impl.title} with zeros in {', '.join(impl.call.tables)}"
+        return impl.headline
+    return f"{impl.headline} with zeros in {', '.join(impl.call.tables)}"
 
 
 def check_target(target: str, **options: Any) -> CheckReport:

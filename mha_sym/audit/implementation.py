@@ -105,6 +105,8 @@ class Implementation:
         own: the tables of rotary positions that the code makes by itself, ``cos`` and ``sin`` over (position, pair), at
             given sizes; `mha_sym.audit.frameworks.own_tables` finds them.
         batch_first: False if inputs and output are ``(t, b, m)``.
+        needs: the masks that it cannot do without: where nothing is hidden they are handed over as masks that hide
+            nothing, not as None.  If omitted, those whose parameters have no default and are not said to be optional.
         axes: the order of axes of an argument or stage where it is another than in `TAKES` and `STAGES`, e.g.
             ``{"q": "b t h k", "keep": "b 1 t s"}``.
         framework: which arrays ``call`` takes, ``numpy`` or ``torch``.
@@ -114,6 +116,7 @@ class Implementation:
         trained: what ``call`` is in training mode, for a module that was handed over in that mode.
         module: the torch module that ``call`` runs, if it is one that may be looked at.
         name: what reports call it.
+        unlike: whether its weights lie otherwise than in the library whose names they have; reports say so.
         said: conventions and who said so, for the report, e.g. ``{"batch_first": "its attribute batch_first"}``.
         notes: what a reader should know, one sentence each.
 
@@ -132,6 +135,7 @@ class Implementation:
     kv_heads: int | None = None
     layout: Layout | str = "combined"
     takes: tuple[str, ...] | None = None
+    needs: tuple[str, ...] | None = None
     returns: tuple[str, ...] = ("y",)
     weights: Mapping[str, Any] | None = None
     names: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
@@ -152,6 +156,7 @@ class Implementation:
     trained: Callable[..., Any] | None = None
     module: Any = None
     name: str = ""
+    unlike: bool = False
     said: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     notes: tuple[str, ...] = ()
 
@@ -168,6 +173,7 @@ class Implementation:
                 got=f"kv_heads={self.kv_heads}", hint="say a layout with fewer, such as grouped or llama",
             )  # fmt: skip
         _known("takes", self.arguments, (*TAKES, *self.stored.values()), self.title)
+        _known("needs", self.needs or (), [one for one in MASKS if one in self.arguments], self.title)
         _known("returns", self.returns, STAGES, self.title)
         _known("axes", self.axes, (*TAKES, *STAGES), self.title)
         _known("tied", self.tied or (), ("d_v", "d_model"), self.title)
@@ -193,6 +199,11 @@ class Implementation:
         return self.name or getattr(self.call, "__qualname__", type(self.call).__name__)
 
     @property
+    def headline(self) -> str:
+        """What verdicts call it: with its layout, where that is none that its names say."""
+        return f"{self.title} under layout {self.how_stored.name} (see the note)" if self.unlike else self.title
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The words for the arguments, in order."""
         return tuple(self.by_parameter.values()) if self.takes is None else self.takes
@@ -201,6 +212,20 @@ class Implementation:
     def by_parameter(self) -> dict[str, str]:
         """The parameters of ``call`` that are passed by name, and the word for each."""
         return _parameters(self.call, tuple(self.stored.values()))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The masks that are handed over in every call.
+
+        Example:
+            >>> Implementation(call=lambda x, w_q, w_k, w_v, w_o, heads, keep, drop=None: x).needed
+            ('keep',)
+        """
+        if self.needs is not None or self.takes is not None:
+            return self.needs or ()
+        parameters = inspect.signature(getattr(self.call, "forward", self.call)).parameters
+        bare = [word for name, word in self.by_parameter.items() if _must_be_given(parameters[name])]
+        return tuple(word for word in bare if word in MASKS and word != "causal")
 
     @property
     def how_stored(self) -> Layout:
@@ -254,6 +279,11 @@ class Implementation:
             token = order.split()[1]
             return order.replace(f"b {token}", f"{token} b")
         return order
+
+
+def _must_be_given(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter has no default, and is not annotated as one that may be None."""
+    return parameter.default is parameter.empty and not re.search(r"None|Optional", str(parameter.annotation))
 
 
 def _positive(impl: Implementation) -> None:
@@ -369,7 +399,25 @@ def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
     impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
     inverse = {theirs: ours for ours, theirs in impl.stored.items()}
     alone = () if "takes" in described else tuple(left_alone(call, _parameters(call, tuple(inverse))))
-    return replace(impl, notes=(*impl.notes, *alone))
+    made = replace(impl, notes=(*impl.notes, *alone))
+    return with_notes_on_needs(made, made.by_parameter) if made.needed else made
+
+
+#: how the notes on masks that are always handed over end
+_NO_DEFAULT = " has no default: where nothing is hidden it was handed over as "
+
+
+def with_notes_on_needs(impl: Implementation, parameters: Mapping[str, str]) -> Implementation:
+    """The same with a note on each mask that is handed over where nothing is hidden, too.
+
+    Args:
+        impl: the implementation.
+        parameters: its parameters, and the word for each.
+    """
+    neutral = {"mask": "zeros", "keep": "all True", "key_keep": "all True"}
+    masks = [(name, word) for name, word in parameters.items() if word in impl.needed]
+    made = [f"{name}{_NO_DEFAULT}{neutral.get(word, 'all False')}" for name, word in masks]
+    return replace(impl, notes=(*(one for one in impl.notes if _NO_DEFAULT not in one), *made))
 
 
 def left_alone(call: Callable[..., Any], given: Collection[str]) -> Iterator[str]:

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from mha_sym.audit import check
+from mha_sym.audit.proving.pair import prove_target
 from mha_sym.errors import Problem
+from mha_sym.proof.theorem import Verdict
 
 
 class Grouped(torch.nn.Module):
@@ -30,6 +32,43 @@ class Grouped(torch.nn.Module):
         q, k, v = (one(x).view(b, t, -1, 4).transpose(1, 2) for one in (self.q_proj, self.k_proj, self.v_proj))
         weights = (q @ self.spread(k).mT / 2).softmax(-1)
         return self.o_proj((weights @ self.spread_values(v)).transpose(1, 2).reshape(b, t, -1))
+
+
+class Packed(torch.nn.Module):
+    """Five heads of width 4, under the names of nanoGPT."""
+
+    order = (0, 1, 2)
+
+    def __init__(self, width=20, heads=5):
+        super().__init__()
+        self.n_head = heads
+        self.c_attn, self.c_proj = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+
+    def out(self, z):
+        return self.c_proj(z)
+
+    def forward(self, x):
+        parts = self.c_attn(x).chunk(3, -1)
+        q, k, v = (parts[n].unflatten(-1, (self.n_head, -1)).transpose(1, 2) for n in self.order)
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class KeysFirst(Packed):
+    order = (1, 0, 2)
+
+
+class OutTransposed(Packed):
+    def out(self, z):
+        return z @ self.c_proj.weight + self.c_proj.bias
+
+
+class AsManyKeys(Grouped):
+    def __init__(self):
+        super().__init__(groups=6)
+
+    def spread(self, one):
+        return one
 
 
 class Tiled(Grouped):
@@ -58,3 +97,30 @@ def test_the_layout_that_was_said_decides():
     assert right.ok and ("layout", "the user") in {(one.name, one.said_by) for one in right.conventions}
     with pytest.raises(Problem, match="not those of layout timm_vit"):
         check(Grouped(), layout="timm_vit")
+
+
+@pytest.mark.parametrize(
+    ("made", "library", "layout"),
+    [
+        (KeysFirst, "nanogpt (nanoGPT)", "nanogpt [K; Q; V]"),
+        (OutTransposed, "nanogpt (nanoGPT)", "nanogpt, W_O transposed"),
+        (Tiled, "llama (Llama)", "grouped_strided_linear"),
+    ],
+)
+def test_a_layout_that_the_names_of_a_library_do_not_mean_is_asked_about(made, library, layout):
+    report = check(made(), draws=1, name="layer")
+    assert report.ok and report.text().startswith(f"AGREES      layer under layout {layout} (see the note): ")
+    note = f"its names are those of {library}, but its weights lie otherwise, as {layout}: a checkpoint of theirs"
+    assert any(one.startswith(note) for one in report.notes), report.notes
+
+
+@pytest.mark.parametrize("made", [Packed, Grouped, AsManyKeys])
+def test_the_layout_of_the_library_is_not_asked_about(made):
+    report = check(made(), draws=1, name="layer")
+    assert report.ok and report.target == "layer" and not any("checkpoint" in one for one in report.notes)
+
+
+def test_a_proof_says_it_too():
+    proof = prove_target(f"{__name__}:OutTransposed")
+    assert proof.verdict is Verdict.PROVED
+    assert proof.target.endswith("under layout nanogpt, W_O transposed (see the note)")

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from mha_sym.audit import Implementation, check
+from mha_sym.audit import Implementation, check, from_function
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.proof.theorem import Verdict
 from tests.audit.wrong import merge, softmax, split
 
 
@@ -46,6 +48,47 @@ def test_a_boolean_mask_is_found_to_be_one(code, word):
 def test_a_mask_that_is_added_is_left_as_it_is():
     report = check(added, draws=1)
     assert report.ok and not any("boolean" in note for note in report.notes)
+
+
+def keep_always(x, w_q, w_k, w_v, w_o, heads, keep):
+    return attention(x, w_q, w_k, w_v, w_o, heads, lambda s: np.where(keep, s, -np.inf))
+
+
+def mask_always(x, w_q, w_k, w_v, w_o, heads, mask):
+    return keep_always(x, w_q, w_k, w_v, w_o, heads, mask)
+
+
+def both_always(x, w_q, w_k, w_v, w_o, heads, key_drop, mask):
+    hidden = key_drop[:, None, None, :]
+    return attention(x, w_q, w_k, w_v, w_o, heads, lambda s: np.where(hidden, -np.inf, s + mask))
+
+
+def transposed(x, w_q, w_k, w_v, w_o, heads, keep):
+    return attention(x, w_q, w_k, w_v, w_o, heads, lambda s: np.where(keep.T, s, -1e9))
+
+
+@pytest.mark.parametrize(
+    ("code", "handed"),
+    [
+        (keep_always, ["keep, all True"]), (mask_always, ["mask, all True"]),
+        (both_always, ["key_drop, all False", "mask, zeros"]),
+    ],
+)  # fmt: skip
+def test_a_mask_without_a_default_is_handed_over_in_every_case(code, handed):
+    report = check(code, draws=1)
+    assert report.ok and "no mask" in {one.case for one in report.compared}, report.text()
+    words = "{} has no default: where nothing is hidden it was handed over as {}"
+    assert set(report.notes) >= {words.format(*one.split(", ")) for one in handed}
+    proof = prove_code(from_function(code) if code is not mask_always else Implementation(call=keep_always))
+    assert proof.verdict is Verdict.PROVED and "no mask" in {one.case for one in proof.cases}
+
+
+def test_what_is_wrong_with_such_a_mask_is_not_found_where_nothing_is_hidden():
+    (fault,) = check(transposed).faults
+    assert fault.name == "causal_mask_transposed" and "no mask" not in fault.cases
+    said = Implementation(call=lambda *values: keep_always(*values), takes=("x", *"qkvo", "heads", "keep"),
+                          names={f"w_{one}": one for one in "qkvo"}, needs=("keep",))  # fmt: skip
+    assert check(said, draws=1).ok
 
 
 def test_a_mask_without_effect_is_no_boolean_one():

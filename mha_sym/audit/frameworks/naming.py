@@ -1,6 +1,7 @@
 """What people call the parts of attention: attributes that hold numbers of heads, and names of parameters.
 
-Defines `attribute`, `namings` and `supposed`.  Names propose; what computes decides (`mha_sym.audit.layouts.readings`).
+Defines `attribute`, `namings`, `libraries`, `under` and `supposed`.
+Names propose; what computes decides (`mha_sym.audit.layouts.readings`).
 """
 
 from __future__ import annotations
@@ -56,6 +57,18 @@ def namings(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, str]]:
             yield {**made, **named}
     if known and plain:
         yield {name: name for name in shapes}
+
+
+def libraries(shapes: Mapping[str, tuple[int, ...]]) -> list[Layout]:
+    """The layouts of libraries whose parameters have these names.
+
+    Example:
+        >>> [one.name for one in libraries({"q_proj.weight": (), "k_proj.weight": (), "v_proj.weight": (),
+        ...                                 "o_proj.weight": ()})]
+        ['llama']
+    """
+    every = (one for one in LAYOUTS.values() if set(one.stored(one.biases(shapes))) == set(shapes))
+    return [one for one in every if all(re.search(r"[./]|proj", name) for name in one.stored("qkvo"))]
 
 
 def _as_many_keys(shapes: Mapping[str, tuple[int, ...]]) -> bool:

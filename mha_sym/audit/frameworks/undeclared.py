@@ -1,17 +1,19 @@
 """What was found out of code by its numbers, as a description of it, and what is told of it because nobody declared it.
 
-Defines `described`, `as_found` and `as_named`.  Which readings there are, and which fit, is in
+Defines `described`, `as_found`, `as_named` and `unlike`.  Which readings there are, and which fit, is in
 `mha_sym.audit.layouts.readings`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import sympy
 
+from mha_sym.attention.layouts import Layout
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.layouts.readings import Reading
 from mha_sym.axes import size_symbol
@@ -61,6 +63,18 @@ def as_found(made: Implementation) -> Implementation:
         return made
     note = f"its weights were found to be stored as {layout.name}: {layout.words}"
     return replace(made, notes=(*made.notes, note))
+
+
+def unlike(made: Implementation, theirs: Sequence[Layout]) -> Implementation:
+    """An implementation with the names of a library, as some layouts have them, under another layout than these."""
+    layout = made.how_stored
+    base = [one for one in theirs if re.match(rf"{one.name}\b", layout.name)] or theirs
+    who = " or ".join(f"{one.name} ({re.split(r': |, ', one.words)[0]})" for one in base)
+    note = (
+        f"its names are those of {who}, but its weights lie otherwise, as {layout.name}: a checkpoint of theirs gives "
+        "another function here; is that meant?"
+    )
+    return replace(made, notes=(*made.notes, note), unlike=True)
 
 
 def _exact(scale: str) -> sympy.Expr:

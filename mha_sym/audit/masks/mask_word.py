@@ -15,7 +15,7 @@ from mha_sym.audit.cases import cases_of, with_any_keys
 from mha_sym.audit.compare import witness
 from mha_sym.audit.frameworks.naming import MASKS_CALLED
 from mha_sym.audit.frameworks.position_tables import WithoutTables
-from mha_sym.audit.implementation import KEEPS, TAKES, Implementation
+from mha_sym.audit.implementation import KEEPS, TAKES, Implementation, with_notes_on_needs
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import Wishes, settled
 from mha_sym.audit.specification import specification
@@ -102,9 +102,11 @@ def _taking(impl: Implementation, word: str) -> Implementation:
     """The same call with ``mask`` under another word."""
     names, call = tuple(impl.by_parameter), impl.call
     words = tuple(word if one == "mask" else one for one in impl.by_parameter.values())
-    return replace(
-        impl, call=lambda *values: call(**dict(zip(names, values, strict=True))), takes=words, name=impl.title
-    )
+    needs = tuple(word if one == "mask" else one for one in impl.needed)
+    return with_notes_on_needs(replace(
+        impl, call=lambda *values: call(**dict(zip(names, values, strict=True))), takes=words, name=impl.title,
+        needs=needs,
+    ), dict(zip(names, words, strict=True)))  # fmt: skip
 
 
 def _agrees(impl: Implementation, wishes: Wishes) -> bool:

@@ -50,7 +50,8 @@ def prove_target(
     layout = f"{impl.how_stored.name}: {impl.how_stored.words}"
     try:
         if against is None:
-            return prove_code(impl, causal)
+            made = prove_code(impl, causal)
+            return replace(made, target=impl.headline) if impl.unlike else made
         return prove_equal(impl, _described(load(against), said, causal, against), causal)
     except Problem as problem:
         return CodeProof(target, layout, problem=problem, against=against or "")
