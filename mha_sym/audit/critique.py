@@ -212,7 +212,8 @@ def _must_pass(test: Callable[..., Any], substitute: Substitute) -> None:
     if outcome.caught:
         raise TargetProblem(
             "the test fails for the correct form", got=outcome.message, where=getattr(test, "__qualname__", ""),
-            hint="say how the implementation is called, with like=...; or the test compares with something else",
+            hint="say how the implementation is called, with like=..., on the command line --target; or the "
+            "test compares with something else",
         )  # fmt: skip
     if not outcome.calls:
         raise TargetProblem(

@@ -74,7 +74,10 @@ def _inside(found: Any, path: str, target: str) -> Any:
     """A part of an object, or of what it makes, by a dotted path; a number picks from a list of modules."""
     if inspect.isclass(found) or inspect.isfunction(found):
         if _required(found):
-            raise TargetProblem(f"{target} needs arguments to be made: {', '.join(_required(found))}")
+            raise TargetProblem(
+                f"{target} needs arguments to be made: {', '.join(_required(found))}",
+                hint="--at says which part of a module is meant; leave it out for a function that is attention itself",
+            )
         found = guarded(found, f"{target} raised")
     for part in path.split("."):
         inner = found[int(part)] if part.isdigit() and isinstance(found, list | tuple) else getattr(found, part, None)

@@ -177,6 +177,13 @@ def test_layouts_by_name_and_by_the_names_of_the_weights(tmp_path: Path) -> None
     assert "several layouts" in refused(tmp_path, {**out, "c_attn.weight": a["w_q"], "c_proj.weight": a["w_o"]}).what
 
 
+def test_weights_the_other_way_round_are_told_of_identify(tmp_path: Path) -> None:
+    shapes = {**dict.fromkeys(("w_q", "w_k", "w_v"), (24, 20)), "w_o": (20, 24), "x": (2, 7, 20), "y": (2, 7, 20)}
+    problem = refused(tmp_path, {name: np.ones(shape) for name, shape in shapes.items()}, heads=4)
+    assert "has the wrong axes" in problem.what
+    assert "mha-sym identify dump.npz" in problem.hint and "--layout NAME" in problem.hint
+
+
 def test_names_axes_and_scale_from_a_file(tmp_path: Path) -> None:
     a = layer(8)
     shown = run({**a, "w_q": a["w_q"] * 2.0})

@@ -181,6 +181,13 @@ def test_a_class_whose_arguments_all_have_defaults_is_made_whatever_they_are_cal
         as_implementation(Needs)
 
 
+def test_a_part_of_a_function_is_none(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("def attention(x, w_q, w_k, w_v, w_o, heads):\n    return x\n")
+    with pytest.raises(TargetProblem, match="attention needs arguments to be made: x") as raised:
+        load(part_of(f"{tmp_path}/code.py:attention", "a.b"))
+    assert "--at" in raised.value.hint and "leave it out" in raised.value.hint
+
+
 def test_a_part_of_a_model(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "import torch\n\n\nclass Block(torch.nn.Module):\n    def __init__(self, heads=4):\n"

@@ -114,7 +114,15 @@ def load_dump(path: str | Path, config: str | Path | None = None, **given: Any) 
     arrays = _named(read_arrays(file), settings, file.name)
     if "y" not in arrays:
         raise DataProblem(f"{file.name} holds no output 'y'", expected="y (b, t, m)", got=", ".join(sorted(arrays)))
-    return understood(arrays, settings, file.name)
+    try:
+        return understood(arrays, settings, file.name)
+    except DataProblem as problem:
+        if settings.layout is None and "wrong axes" in problem.what and not problem.hint:
+            problem.hint = (
+                "if the weights lie otherwise than was supposed, --layout NAME, such as linear for (out, in): "
+                f"'mha-sym identify {file.name}' tries them all"
+            )
+        raise
 
 
 def understood(arrays: Mapping[str, Stored], settings: DumpSettings, name: str) -> Dump:
