@@ -140,9 +140,10 @@ def mask_faults() -> Iterator[Faulty]:
             "causal_mask_not_declared", words, label=f"causal unasked, {words}",
             hide=lambda c, s: c.o.fill(s, c.o.tril(c.T, c.S)[None, None], -INF),
         )  # fmt: skip
-    yield fault(
-        "earlier_keys_hidden", "plain_self", hide=lambda c, s: c.o.fill(s, ~c.o.tril(c.T, c.S, -1)[None, None], -INF)
-    )
+    yield fault(  # judged as a causal mask, of which nothing was said
+        "causal_mask_transposed", "plain_self", label="earlier keys hidden unasked",
+        hide=lambda c, s: c.o.fill(s, ~c.o.tril(c.T, c.S, -1)[None, None], -INF),
+    )  # fmt: skip
     yield fault("mask_inverted_rows_zero", "boolean", hide=rows_left_empty, softmax=zero_where_empty)
     yield fault("additive_mask_multiplied", "mask", hide=lambda c, s: s if c.add is None else s * c.add)
     yield fault(

@@ -162,7 +162,13 @@ def by_columns(c: Given) -> Any:
     return unpacked(c, ("three", "h", "k"), NEOX_NAMES)
 
 
+def diagonal_hidden(x, w_q, w_k, w_v, w_o, heads):
+    with np.errstate(invalid="ignore"):
+        return masked(x, w_q, w_k, w_v, w_o, heads, keep=np.tri(x.shape[1], k=-1, dtype=bool))
+
+
 FAULTY: dict[int, Public] = {
+    74: Public(Implementation(call=diagonal_hidden, causal=True), ("causal_hides_diagonal",)),
     1: faulty("split_by_view", framework="numpy", split=viewed),
     2: faulty("viewed_in_and_out", split=viewed, join=viewed_out),
     4: faulty("split_by_view", Convention("linear", "qkvo", True), split=viewed),

@@ -110,11 +110,6 @@ def plus_infinity_after_the_softmax(x, w_q, w_k, w_v, w_o, heads, keep=None):
         return (a @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
 
 
-def diagonal_hidden(x, w_q, w_k, w_v, w_o, heads):
-    with np.errstate(invalid="ignore"):
-        return masked(x, w_q, w_k, w_v, w_o, heads, keep=np.tri(x.shape[1], k=-1, dtype=bool))
-
-
 def averaged_weights(x: torch.Tensor, w_q, w_k, w_v, w_o, heads):
     q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
     a = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
@@ -188,7 +183,6 @@ def batch_for_features(x, w_q, w_k, w_v, w_o, heads):
 REFUSED: dict[int, Public] = {
     23: Public(output_per_head_first, says="raised ValueError"),
     52: Public(plus_infinity_after_the_softmax, says="returns (nan|inf) in y"),
-    74: Public(Implementation(call=diagonal_hidden, causal=True), says="returns nan in y"),
     77: Public(Implementation(call=buffer_of_the_width, causal=True), options={"sizes": {"T": 9, "d_model": 6}},
                says="raised ValueError"),
     80: Public(masked, options={"sizes": {"B": 3, "T": 5, "S": 5}, "lengths": (4, 0, 2)}, says="keeps no key|no key"),
