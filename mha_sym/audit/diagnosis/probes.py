@@ -20,6 +20,8 @@ from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.precision import Array, rounded
 from mha_sym.errors import Problem
 
+#: weights below this are those of hidden keys, and differences of weights below it are rounding in single precision
+_SMALL = 1e-5
 #: constant ratios of scores that tell a slip, by what they are
 _RATIOS: dict[str, Callable[[Mapping[str, int]], float]] = {
     "sqrt(d_k): not scaled": lambda n: n["d_k"] ** 0.5,
@@ -60,7 +62,7 @@ def run_probes(impl: Implementation | None, on: Evidence, heads: tuple[HeadCheck
         heads: what was found of single heads (`mha_sym.audit.diagnosis.heads.check_heads`).
     """
     reading = (rows_that_agree, input_added, sums_of_weights, ratio_of_scores, same_everywhere)
-    running = (influence, batch_mates, without_influence, heads_in_features)
+    running = (influence, batch_mates, without_influence, heads_in_features, weights_without_scores)
     makers: list[Callable[[], Probe | None]] = [partial(one, on) for one in reading]
     if impl is not None:
         makers = [*(partial(one, impl, on) for one in running), *makers]
@@ -111,6 +113,8 @@ def _cause_of_influence(on: Evidence, seen: Array) -> str:
     if T == S and h < T and not seen[0, -1] and not seen[-1, 0] and not (allowed & ~seen)[0, 0]:
         return f"tokens see only their neighbours, in {h} blocks of about {T}/{h}: viewed in and viewed out"
     if (allowed & ~seen).any():
+        if T == S and np.array_equal(seen, allowed & np.tril(np.ones((T, S), bool))):
+            return "later tokens have no influence: it is causal by itself, which nobody said"
         return "some tokens that may be seen have no influence"
     return ""
 
@@ -267,10 +271,9 @@ def heads_in_features(impl: Implementation, on: Evidence) -> Probe | None:
         return None
     weights = Stored(impl, on)
     zero = {name: np.zeros_like(on.found[name]) for name in on.spec.weights.items()}
-    x_v = on.setting.arrays["X_v"]
     values = np.zeros_like(on.found["w_v"])
     values[0] = np.repeat(2.0 ** np.arange(n["h"]), n["d_v"])
-    ones = _with_first_feature(impl, on, np.ones(x_v.shape[:2]))
+    ones = _with_first_feature(impl, on, np.ones((1, 1)))
     seen = np.zeros((n["T"], wide))
     for start in range(0, wide, n["d_model"]):
         w_o = np.zeros_like(on.found["w_o"])
@@ -278,6 +281,39 @@ def heads_in_features(impl: Implementation, on: Evidence) -> Probe | None:
         w_o[start : start + width, :width] = np.eye(width)
         seen[:, start : start + width] = weights.output(impl, ones, {**zero, "w_v": values, "w_o": w_o})[0, :, :width]
     return _origins(seen, n)
+
+
+def weights_without_scores(impl: Implementation, on: Evidence) -> Probe | None:
+    """The weights of head 0 with queries and keys of zero: equal over the keys that are seen, or a bias by position.
+
+    Token s alone has a value, of 1 and then of 2, and W_O shows one feature of the head.  A mask that is added, or a
+    format with few digits, would look the same, and nothing is said of them.
+    """
+    declared = on.setting.mask is not None or impl.dtype not in ("float64", "float32")
+    if declared or not Stored.possible(impl) or not Stored(impl, on).distinct or "x" not in impl.arguments:
+        return None
+    weights, count = Stored(impl, on), on.setting.sizes["S"]
+    changed = {name: np.zeros_like(on.found[name]) for name in on.spec.weights.items()}
+    changed["w_v"][0] = 1.0
+    changed["w_o"][0, 0] = 1.0
+
+    def column(token: int, value: float) -> Array:
+        values = np.zeros((count, 1))
+        values[token] = value
+        made: Array = weights.output(impl, _with_first_feature(impl, on, values), changed)[0, :, 0]
+        return made
+
+    once, twice = (np.stack([column(s, value) for s in range(count)], axis=1) for value in (1.0, 2.0))
+    slack = _SMALL * (1 + count)
+    if np.abs(twice - 2 * once).max() > slack or np.abs(once.sum(1) - 1).max() > slack or once.min() < -slack:
+        return None  # it says nothing of weights
+    level = [row[row > _SMALL] for row in once]
+    if all(np.ptp(row) <= slack for row in level):
+        return None
+    figure = tuple(" ".join(f"{one:.2f}" for one in row) for row in once[:6])
+    cause = "scores have a part that does not depend on the input: a bias by position (ALiBi, T5) that nobody declared"
+    key = "a row is a position t, a column a token s: the weight in head 0 with queries and keys of zero"
+    return Probe("weights without queries and keys", False, cause, figure, key)
 
 
 def _origins(seen: Array, n: Mapping[str, int]) -> Probe:
@@ -309,13 +345,13 @@ def _digit(n: int) -> str:
 
 
 def _with_first_feature(impl: Implementation, on: Evidence, values: Array) -> Evidence:
-    """The run with the first feature of every input token set."""
+    """The run with the first feature of every input token set: to one number, or to one for each token ``(s, 1)``."""
     arguments = dict(on.setting.arguments)
     for word in ("x", "x_q", "x_k", "x_v"):
         if word in arguments:
-            value = arguments[word].copy()
+            value, order = arguments[word].copy(), impl.order(word).split()
             place: list[Any] = [slice(None)] * value.ndim
-            place[impl.order(word).split().index("m")] = 0
-            value[tuple(place)] = float(values.flat[0])
+            place[order.index("m")] = 0
+            value[tuple(place)] = values.T if order[0] == "b" else values
             arguments[word] = value
     return replace(on, setting=replace(on.setting, arguments=arguments))
