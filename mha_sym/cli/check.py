@@ -31,7 +31,7 @@ from mha_sym.cli.limit import timeout_option, within
 @click.option("--at", metavar="PATH", help="The part of a model that is meant, such as transformer.h.0.attn.")
 @click.option("--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the target does not say.")
 @click.option("--kv-heads", type=click.IntRange(min=1), metavar="N", help="Number of key and value heads, if fewer.")
-@click.option("--layout", metavar="NAME", help="How a plain function stores its weights; 'combined' if omitted.")
+@click.option("--layout", metavar="NAME", help="How weights are stored; found, or 'combined', if omitted.")
 @click.option("--config", metavar="FILE.toml", help="Settings of a dump: heads, layout, names, axes, dtype, ...")
 @click.option("--causal/--no-causal", default=None, help="Only causal calls, or none; every way it has if omitted.")
 @click.option("--aligned", type=click.Choice(["top-left", "bottom-right"]), help="Causal mask where T and S differ.")
