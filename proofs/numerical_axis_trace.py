@@ -63,8 +63,8 @@ THEOREM = Theorem(
     title="The axes followed in exact numbers",
     words=(
         "P^(0) and P^(1) side by side are the 4 x 4 identity; one projection by them returns the four features, and "
-        "its split into two heads of width two returns both separate results. The array (2, 5, 12) with h = 3 and d_k = 4 "
-        "becomes (2, 5, 3, 4) by a reshape and (2, 3, 5, 4) by a transpose of the middle axes."
+        "its split into two heads of width two returns both separate results. The array (2, 5, 12) with h = 3 and "
+        "d_k = 4 becomes (2, 5, 3, 4) by a reshape and (2, 3, 5, 4) by a transpose of the middle axes."
     ),
     source="A worked example at fixed sizes; the shapes are those of Vaswani et al. 2017, section 3.2.2",
     claims=(
