@@ -1,6 +1,6 @@
 """The corpus judges the audit: every fault is found, nearly all are named alone, and right code is never flagged.
 
-The tests take two of three faults, each in one of the two frameworks; ``python -m tests.audit.test_corpus`` tries all
+The tests take one of three faults, each in one of the two frameworks; ``python -m tests.audit.test_corpus`` tries all
 in both and prints the figures.  The code of the corpus knows the catalogue only by the names of its faults.
 """
 
@@ -69,7 +69,7 @@ def told(what: str, n: int, missed: list[Judged], crowded: list[Judged]) -> str:
 
 
 #: which faults are tried in which framework, in turn; the command tries those that are left out here, too
-TURNS = ("numpy", "torch", "")
+TURNS = ("numpy", "", "", "torch", "", "")
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
@@ -77,7 +77,7 @@ def test_every_fault_is_found_and_nearly_all_alone(framework: str) -> None:
     turns = {one.truth: TURNS[n % len(TURNS)] for n, one in enumerate(FAULTS)}
     mine = [one for one in ITEMS if turns[next(iter(one.truth))] == framework]
     n, missed, crowded = figures(one for one in mine if one.code.framework == framework)
-    assert n > 60
+    assert n > 30
     print(told(framework, n, missed, crowded))
     assert not missed
     assert len(crowded) <= 0.05 * n, crowded

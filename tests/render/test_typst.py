@@ -15,8 +15,8 @@ from mha_sym.cli.common import Exit
 from mha_sym.errors import Problem
 from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import Derivation, derivation
+from mha_sym.render.latex import pdf as pdf_module
 from mha_sym.render.latex.article import latex_document, latex_frame
-from mha_sym.render.latex.article import pdf as pdf_module
 from mha_sym.render.latex.typst import PREAMBLE, typst_text
 from mha_sym.render.latex.typst_math import typst_math
 from mha_sym.render.prose import latex_prose
