@@ -164,6 +164,16 @@ def find_pairs(pairs: Axis) -> Pairs:
     return "halves" if pairs.factors[0] == _ONE_OF_TWO else "interleaved"
 
 
+def with_other_pairs(pairs: Axis) -> Axis:
+    """The same features, of which others are pairs: halves for neighbours, or neighbours for halves.
+
+    Example:
+        >>> find_pairs(with_other_pairs(pairs_axis("k", Rotary("halves"), sympy.Integer(3))))
+        'interleaved'
+    """
+    return pairs_axis(pairs.name, Rotary("interleaved" if find_pairs(pairs) == "halves" else "halves"), pairs.size / 2)
+
+
 def tables(d: Dims, rotary: Rotary, batch: bool = False) -> dict[str, Input]:
     """The tables as inputs ``cos`` and ``sin`` over ``(t, k)``, or ``(t, f)`` with one number for each pair.
 
@@ -174,7 +184,7 @@ def tables(d: Dims, rotary: Rotary, batch: bool = False) -> dict[str, Input]:
         >>> tables(turned_dims(dims(), Rotary()), Rotary(tables="pair"))["cos"].axes
         (t: T, f: d_pairs)
     """
-    pairs = _pairs_of(d)
+    pairs = turned_axis(d)
     over = pairs if rotary.tables == "feature" else find_pair(pairs)
     return {name: Input(name, (*([d.b] if batch else []), d.t, over)) for name in ("cos", "sin")}
 
@@ -190,12 +200,19 @@ def handed_over(table: Expr, d: Dims, rotary: Rotary) -> Expr:
     """
     if rotary.tables != "twice":
         return table
-    pairs = _pairs_of(d)
+    pairs = turned_axis(d)
     twice = Join(Repeat(table, (*table.axes[:-1], *pairs.factors)), pairs.factors)
     return Rename(twice, twice.axes[-1], pairs)
 
 
-def _pairs_of(d: Dims) -> Axis:
+def turned_axis(d: Dims) -> Axis:
+    """The features of a head that are turned: all, or the first ones.
+
+    Example:
+        >>> from mha_sym.attention.dims import dims
+        >>> turned_axis(turned_dims(dims(), Rotary(width=4))).size
+        2*d_pairs
+    """
     return d.k.blocks[0] if d.k.blocks else d.k
 
 

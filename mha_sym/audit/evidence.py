@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Evidence:
         seen = [np.nan_to_num(side["y"]) for side in (self.found, self.shown) if "y" in side]
         return min(self.bounds["y"].value, _USUAL * self.rounding * largest(seen))
 
-    @property
+    @cached_property
     def nan(self) -> Array | None:
         """``(b, t)``, the rows of the output that are NaN; None if there are none."""
         if "y" not in self.shown:

@@ -6,7 +6,7 @@ it: ``Q[b,r,t,j] = ...`` beside ``Q[b,r,t,j] = ...``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from mha_sym.attention.forms import Stages
 from mha_sym.errors import AxisProblem
 from mha_sym.expr import Blocks, Expr, Input, Named, Reshape, walk
 from mha_sym.graph import graph
+from mha_sym.importers.resize import rebuilt
 from mha_sym.proof.meaning import Meaning, goals
 from mha_sym.proof.terms import TermError
 
@@ -83,13 +84,13 @@ def _written(name: str, expr: Expr, script: Script) -> str:
 def _with_stored(expr: Expr) -> Expr:
     """The same with arrays that are put together from others, and then read as one, under one name: ``W_Q;W_K;W_V``."""
 
-    def visit(node: Expr) -> Expr | None:
+    def visit(node: Any) -> Expr | None:
         if not isinstance(node, Reshape) or not isinstance(node.arg, Blocks):
             return None
         names = dict.fromkeys(one.name for one in walk(node) if isinstance(one, Input))
         return Input("stored" if not names else f"[{'; '.join(names)}]", node.axes)
 
-    return _rebuilt(expr, visit)
+    return rebuilt(expr, visit)
 
 
 def departures(right: Stages, faulty: Stages) -> tuple[Departure, ...]:
@@ -169,27 +170,9 @@ def _parts(right: Expr, faulty: Expr, kind: type[Named | Input], name: str) -> l
 def _cut(named: Named) -> Expr:
     """A definition with every named value in it left as a name, but for an earlier value of the same name."""
 
-    def visit(node: Expr) -> Expr | None:
+    def visit(node: Any) -> Any:
         if isinstance(node, Named):
-            return _rebuilt(node.arg, visit) if node.name == named.name else Input(node.name, node.axes)
-        return None if any(isinstance(one, Named) for one in walk(node)) else node
+            return rebuilt(node.arg, visit) if node.name == named.name else Input(node.name, node.axes)
+        return None if isinstance(node, Expr) and any(isinstance(one, Named) for one in walk(node)) else node
 
-    return _rebuilt(named.arg, visit)
-
-
-def _rebuilt(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
-    """An expression in which ``visit`` says what stands for a node; None for the same around what is inside."""
-    made: dict[int, Expr] = {}
-
-    def inside(value: Any) -> Any:
-        if not isinstance(value, Expr):
-            return tuple(inside(one) for one in value) if isinstance(value, tuple) else value
-        if id(value) not in made:
-            found = visit(value)
-            made[id(value)] = found if found is not None else replace(
-                value, **{one.name: inside(getattr(value, one.name)) for one in fields(value) if one.init}
-            )
-        return made[id(value)]
-
-    found: Expr = inside(expr)
-    return found
+    return rebuilt(named.arg, visit)

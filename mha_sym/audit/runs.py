@@ -66,19 +66,18 @@ def seen_of(impl: Implementation, cases: Sequence[Case], wishes: Wishes) -> Seen
 
 
 def _compared(impl: Implementation, plan: Sequence[Planned], notes: Sequence[str] = ()) -> Seen:
-    found, empty = list[Evidence](), list[Evidence]()
+    every: list[Evidence] = []
     trouble: Problem | None = None
     for one in plan:
         for draw in range(one.wishes.draws):
             try:
-                run = _run(impl, one, draw, finite=False)
+                every.append(_run(impl, one, draw, finite=False))
             except Problem as problem:  # what goes wrong under one mask says nothing of the other ways of calling
                 trouble = trouble or _placed(problem, one.case)
                 break
-            (found if run.nan is None else empty).append(run)
-    every = sorted([*found, *empty], key=lambda run: [one.case.name for one in plan].index(run.case))
-    if empty and not diagnosed(every).found:
-        every, trouble = found, trouble or _refused(impl, plan, empty[0])
+    empty = next((run for run in every if run.nan is not None), None)
+    if empty is not None and not diagnosed(every).found:
+        every, trouble = [run for run in every if run.nan is None], trouble or _refused(impl, plan, empty)
     if trouble is not None and not any(one.wrong for one in every):
         raise trouble
     return Seen(impl, plan, tuple(every), tuple(notes), trouble)

@@ -16,7 +16,7 @@ import sympy
 from mha_sym.importers import graph as g
 from mha_sym.importers.builder import Builder
 from mha_sym.importers.closed import below, closed, content, part
-from mha_sym.importers.run import run
+from mha_sym.importers.run import value_of
 from mha_sym.importers.sizes import same
 
 #: operations through which a function entry by entry goes
@@ -76,6 +76,7 @@ class _Opener:
     builder: Builder = field(init=False)
     new: dict[int, int] = field(default_factory=dict)
     tables: dict[Hashable, Table] = field(default_factory=dict)
+    looked_at: dict[int, g.Array | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.builder = Builder(notes=self.graph.notes)
@@ -156,7 +157,12 @@ class _Opener:
         return any(same(s, self.length) for s in node.shape) and self.kind(number) is not None
 
     def rows(self, number: int) -> g.Array | None:
-        """All rows of a kept table, as many as there are."""
+        """All rows of a kept table, as many as there are; they are asked for several times."""
+        if number not in self.looked_at:
+            self.looked_at[number] = self._rows(number)
+        return self.looked_at[number]
+
+    def _rows(self, number: int) -> g.Array | None:
         nodes = part(self.graph, number)
         constants = [one.op.value for one in nodes if isinstance(one.op, g.Constant) and one.op.value.ndim > 1]
         plain = all(isinstance(one.op, _KEPT) or one.op in (g.Map("float"), g.Map("add")) for one in nodes)
@@ -202,6 +208,6 @@ class _Opener:
 
 def _at(nodes: tuple[g.Node, ...], sizes: dict[str, int]) -> g.Array | None:
     try:
-        return run(g.Graph(nodes, {"at": len(nodes) - 1}), {}, sizes)["at"]
+        return value_of(nodes, sizes)
     except (IndexError, ValueError):  # NumPy's complaint: there are fewer rows
         return None

@@ -5,7 +5,7 @@ Defines `run`, and `constant_value` for folding.  This shares nothing with the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,19 @@ def run(graph: g.Graph, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -
                 if last[ref] == number:
                     del values[ref]
     return {name: values[ref] for name, ref in graph.outputs.items()}
+
+
+def value_of(nodes: Sequence[g.Node], sizes: Mapping[str, int]) -> Array:
+    """The last of some values that depend on no input.
+
+    Example:
+        >>> from mha_sym.importers.builder import Builder
+        >>> b = Builder()
+        >>> row = b.iota(sympy.Symbol("T", integer=True, positive=True))
+        >>> value_of(b.nodes, {"T": 3}).tolist()
+        [0, 1, 2]
+    """
+    return run(g.Graph(tuple(nodes), {"last": len(nodes) - 1}), {}, sizes)["last"]
 
 
 def constant_value(node: g.Node, args: list[Array]) -> Array:

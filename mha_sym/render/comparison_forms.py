@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mha_sym.render.comparison import CODE, Comparison, Fork, Mistake, comparison_page, parting
 from mha_sym.render.latex.article import latex_frame
 from mha_sym.render.latex.plain import latex_rows, latex_text, typed
-from mha_sym.render.markdown import markdown_formula, markdown_text_of
+from mha_sym.render.markdown import markdown_formula, markdown_table, markdown_text_of
 from mha_sym.render.pictures.svg import axes_text
 from mha_sym.render.questions.question import Table
 from mha_sym.render.trace_text import words as step_words
@@ -66,14 +66,14 @@ def _markdown(found: Comparison) -> Iterator[str]:
         yield from ("", f"## What is wrong: `{mistake.name}`", "", *_markdown_mistake(mistake))
     for table in found.tables:
         rows = [[markdown_text_of(cell) for cell in row] for row in table.rows]
-        yield from ("", f"## {markdown_text_of(table.title)}", "", *_markdown_table(table.header, rows))
+        yield from ("", f"## {markdown_text_of(table.title)}", "", *markdown_table(table.header, rows))
     if found.text:
         yield from ("", "## The whole report", "", "```text", found.text, "```")
 
 
 def _markdown_mistake(mistake: Mistake) -> Iterator[str]:
     rows = [(f"**{name}**", f"`{text}`" if name in CODE else markdown_text_of(text)) for name, text in mistake.rows]
-    yield from _markdown_table(("", ""), rows)
+    yield from markdown_table(("", ""), rows)
     for fork in mistake.forks:
         yield from ("", f"### How {markdown_text_of(fork.name)} is made")
         for word, latex in zip(WORDS, fork.formulas, strict=True):
@@ -81,14 +81,7 @@ def _markdown_mistake(mistake: Mistake) -> Iterator[str]:
         yield from ("", markdown_text_of(_told(fork)))
         for word, steps in zip(AXES, _stations(fork), strict=True):
             rows_ = [[markdown_text_of(cell) for cell in row] for row in _rows(steps)]
-            yield from ("", word, "", *_markdown_table(("step", "what happens", "axes"), rows_)) if rows_ else ()
-
-
-def _markdown_table(header: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    head = list(header)
-    yield f"| {' | '.join(head)} |"
-    yield f"|{' --- |' * len(head)}"
-    yield from (f"| {' | '.join(row)} |" for row in rows)
+            yield from ("", word, "", *markdown_table(("step", "what happens", "axes"), rows_)) if rows_ else ()
 
 
 # ---------------------------------------------------------------- LaTeX
@@ -136,7 +129,6 @@ def _latex_mistake(mistake: Mistake) -> Iterator[str]:
         for word, steps in zip(AXES, _stations(fork), strict=True):
             rows = tuple(_rows(steps))
             yield from (rf"{word}\par", *latex_rows(Table(word, ("step", "", "axes"), rows))) if rows else ()
-
 
 
 def _code(text: str) -> str:

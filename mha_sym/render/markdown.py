@@ -1,7 +1,8 @@
 r"""A derivation as Markdown with formulas between dollars, as GitHub, notebooks and most editors show it.
 
-Defines `markdown_text`, and `markdown_text_of` and `markdown_formula` for other documents.  Formulas hold no backslash
-before a sign of punctuation, since Markdown may take it away: a thin space is ``\thinspace``, a new row ``\cr``.
+Defines `markdown_text`, and `markdown_text_of`, `markdown_formula` and `markdown_table` for other documents.  Formulas
+hold no backslash before a sign of punctuation, since Markdown may take it away: a thin space is ``\thinspace``, a new
+row ``\cr``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Writer:
         if found.vocabulary.defined:
             yield from ("", "## Definitions", *self._definitions(found.vocabulary.defined))
         if found.claims:
-            yield from ("", "## Stage by stage", "", *_table(["", "what equals what", "why"], self._stages()))
+            yield from ("", "## Stage by stage", "", *markdown_table(["", "what equals what", "why"], self._stages()))
         for claim in found.claims:
             yield from ("", *self._claim(claim))
         if found.controls:
@@ -76,7 +77,7 @@ class _Writer:
         for row in sign_rows(words, self.notation):
             range_ = _inline(row.range) if row.range else "one number"
             table.append((_inline(row.sign), range_, _pieces(row.meaning) + (f" `{row.values}`" if row.values else "")))
-        yield from _table(["sign", "range or shape", "meaning"], table)
+        yield from markdown_table(["sign", "range or shape", "meaning"], table)
         names = [f"- {_pieces(one)}." for one in naming(self.found, self.notation)]
         yield from ["", *names] if names else []
         if words.named:
@@ -87,7 +88,8 @@ class _Writer:
             formulas = [f"{self._plain(one.entry)} = {self._plain(one.body)}" for one in defined]
             reasons = [_prose(one.words) for one in defined]
             yield ""
-            yield from _table(["definition", ""], [(_inline(f), r) for f, r in zip(formulas, reasons, strict=True)])
+            rows = [(_inline(one), reason) for one, reason in zip(formulas, reasons, strict=True)]
+            yield from markdown_table(["definition", ""], rows)
 
     def _controls(self) -> Iterator[str]:
         for control in self.found.controls:
@@ -135,7 +137,7 @@ class _Writer:
         if claim.moves:
             yield from ("", sentences.SAME_ENTRY, "")
             moves = [(one.words, _inline(self._sizes(one.sizes)), _inline(self._at(one.at))) for one in claim.moves]
-            yield from _table(["", "sizes", "position"], moves)
+            yield from markdown_table(["", "sizes", "position"], moves)
         for n, proof in enumerate(claim.proofs if not claim.moves else ()):
             yield from ("", f"Part {n + 1} of {len(claim.proofs)}.") if len(claim.proofs) > 1 else ()
             for block in _blocks(list(self._proof(proof))):
@@ -242,7 +244,13 @@ def _display(lines: Sequence[str]) -> Iterator[str]:
     yield from (r"\end{aligned}", "$$")
 
 
-def _table(head: Sequence[str], table: Iterable[Sequence[str]]) -> Iterator[str]:
+def markdown_table(head: Sequence[str], table: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table.
+
+    Example:
+        >>> print(*markdown_table(["sign", "meaning"], [["T", "tokens"]]), sep="; ")
+        | sign | meaning |; | --- | --- |; | T | tokens |
+    """
     yield f"| {' | '.join(head)} |"
     yield f"|{' --- |' * len(head)}"
     yield from (f"| {' | '.join(row)} |" for row in table)

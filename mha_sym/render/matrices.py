@@ -28,7 +28,6 @@ from mha_sym.proof.terms import (
     Size,
     Term,
     Var,
-    children,
     flat_args,
     free,
     key,
@@ -36,7 +35,7 @@ from mha_sym.proof.terms import (
 )
 from mha_sym.render.formulas.breaks import deeper, mark
 from mha_sym.render.formulas.notation import Notation, Symbol
-from mha_sym.render.formulas.occurring import variables_in
+from mha_sym.render.formulas.occurring import entries_of, variables_in
 from mha_sym.render.formulas.scripts import Latex
 from mha_sym.render.matrix_kinds import Heads, Matrix, Name, Plus, Product, Scaled, Weights, has_rows
 
@@ -171,7 +170,7 @@ class _Reader:
 
     def _goes_by(self, term: Term, place: str) -> bool:
         """Whether rows or columns of a term go by a position."""
-        return any(place in map(key, self._places(one)[0]) for one in _all_entries(term))
+        return any(place in map(key, self._places(one)[0]) for one in entries_of(term))
 
     def scaled(self, factors: Sequence[Term], row: str, column: str) -> Matrix:
         """A matrix with a number in front of it, divided by one, or a softmax."""
@@ -320,7 +319,7 @@ def _sides(claim: ClaimPart, names: Mapping[str, Symbol]) -> list[Index]:
     inside = {one.name: one for one in variables_in(claim.left)}
     places = [inside[name] for name in claim.variables if name in inside]
     places = [one for one in places if not _is_batch(one) and not _is_head(one)]
-    rows = [one for one in places if any(one in entry.at[-2:-1] for entry in _all_entries(claim.left))]
+    rows = [one for one in places if any(one in entry.at[-2:-1] for entry in entries_of(claim.left))]
     return [*rows, *(one for one in places if one not in rows)]
 
 
@@ -332,13 +331,6 @@ def _factors(term: Term) -> Sequence[Term]:
         inside = tuple(one for one in inner if term.var.name in free(one))
         return [*outside, Bind("sum", term.var, Mul(inside) if len(inside) > 1 else inside[0])] if inside else [term]
     return flat_args(term) if isinstance(term, Mul) else (term,)
-
-
-def _all_entries(term: Term) -> Iterator[Entry]:
-    if isinstance(term, Entry):
-        yield term
-    for child in children(term):
-        yield from _all_entries(child)
 
 
 def _entries(term: Term) -> Iterator[Entry]:

@@ -11,7 +11,6 @@ import pytest
 import sympy
 
 from mha_sym.axes import Axis, Index, Permutation, axis, blocks, product, size_symbol
-from mha_sym.errors import Problem
 from mha_sym.expr import (
     Block,
     Blocks,
@@ -40,6 +39,7 @@ from mha_sym.expr import (
 )
 from mha_sym.proof.prover import prove
 from mha_sym.proof.theorem import Assumption, Claim, Theorem, Verdict
+from tests.soundness.test_false_claims import answered
 
 T, U, S = axis("t", "T"), axis("u", "T"), axis("s", "T")
 H, G, K, ONE = axis("h"), axis("g", "h"), axis("k", "d_k"), axis("o", 1)
@@ -184,12 +184,7 @@ FALSE: dict[str, Sides] = {
 
 @pytest.mark.parametrize("name", FALSE)
 def test_it_is_refuted_or_cannot_be_said(name: str) -> None:
-    try:
-        claim = Claim("false", *FALSE[name]())
-        verdict = prove(Theorem("false", "", "", (claim,)), recheck=False).verdict
-    except Problem:
-        return
-    assert verdict is Verdict.REFUTED
+    assert answered(FALSE[name]) in (Verdict.REFUTED, None)
 
 
 def test_assumptions_used_for_what_they_do_not_say() -> None:

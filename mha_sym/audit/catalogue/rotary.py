@@ -17,6 +17,8 @@ from mha_sym.attention.rotary import (
     pairs_axis,
     pairs_of,
     turned,
+    turned_axis,
+    with_other_pairs,
 )
 from mha_sym.audit.catalogue.rotary_stored import converted, of_a_head, of_all_heads, of_the_model
 from mha_sym.audit.catalogue.rotary_tables import (
@@ -92,11 +94,7 @@ def _by(read: Callable[[Angles], Angles]) -> Turn:
 
 
 def _by_tables_of_other_pairs(at: Site, x: Expr, token: Axis) -> Expr:
-    return turned(x, token, laid_for_other_pairs(_angles(at), _pairs(at)))
-
-
-def _pairs(at: Site) -> Axis:
-    return at.d.k.blocks[0] if at.d.k.blocks else at.d.k
+    return turned(x, token, laid_for_other_pairs(_angles(at), turned_axis(at.d)))
 
 
 def _other_pairs(at: Site, x: Expr, token: Axis) -> Expr:
@@ -105,7 +103,7 @@ def _other_pairs(at: Site, x: Expr, token: Axis) -> Expr:
 
 
 def _regrouped(at: Site, x: Expr, pairs: Axis, token: Axis) -> Expr:
-    other = pairs_axis(pairs.name, Rotary("interleaved" if find_pairs(pairs) == "halves" else "halves"), pairs.size / 2)
+    other = with_other_pairs(pairs)
     angles = _angles(at)
     seen = Angles(*(_read_as(table, pairs, other) for table in (angles.cos, angles.sin)))
     made = turned(Reshape(x, (*x.axes[:-1], other)), token, seen)

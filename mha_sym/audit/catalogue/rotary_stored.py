@@ -12,7 +12,15 @@ from dataclasses import replace
 
 import sympy
 
-from mha_sym.attention.rotary import Angles, Rotary, feature_of_pair, find_pairs, on_turned, pairs_axis, turned
+from mha_sym.attention.rotary import (
+    Angles,
+    feature_of_pair,
+    find_pairs,
+    on_turned,
+    turned,
+    turned_axis,
+    with_other_pairs,
+)
 from mha_sym.audit.recipe import Edits, Site, there
 from mha_sym.axes import Axis, axis
 from mha_sym.errors import AxisProblem
@@ -62,7 +70,7 @@ def _permuted(at: Site, name: str, width: sympy.Expr) -> Expr:
     lead = value.axes[: -2 if kv is not None else -1]
     features = sympy.Mul(*(one.size for one in value.axes[len(lead) :]))
     piece, pair, two = axis("piece", features / width), axis("pair", width / 2), axis("two", 2)
-    order = (two, pair) if find_pairs(_turned_axis(at)) == "halves" else (pair, two)
+    order = (two, pair) if find_pairs(turned_axis(at.d)) == "halves" else (pair, two)
     permuted: Expr = Transpose(Reshape(value, (*lead, piece, *order)), (*lead, piece, *reversed(order)))
     if kv is not None:
         heads = Reshape(permuted, (*lead, kv.g, at.d.k))
@@ -70,16 +78,10 @@ def _permuted(at: Site, name: str, width: sympy.Expr) -> Expr:
     return Reshape(permuted, (*lead, at.d.hk))
 
 
-def _turned_axis(at: Site) -> Axis:
-    return at.d.k.blocks[0] if at.d.k.blocks else at.d.k
-
-
 def _turned(at: Site, x: Expr, token: Axis) -> Expr:
     """Turned as the code does that wants the other pairs, each pair by its own angle."""
     angles = there(at.angles, "table of rotary positions")
-    pairs = _turned_axis(at)
-    kind = Rotary("interleaved" if find_pairs(pairs) == "halves" else "halves")
-    other = pairs_axis(pairs.name, kind, pairs.size / 2)
+    other = with_other_pairs(turned_axis(at.d))
     each = Angles(feature_of_pair(angles.cos, 0), feature_of_pair(angles.sin, 0))
 
     def read(part: Expr) -> Expr:

@@ -1,7 +1,7 @@
 """Which angles the rotary tables are of that code makes by itself: a proof is for any, so that these are told in words.
 
-Defines `of_which_angles`, and `at_a_few` for tables at any sizes.  It looks
-at numbers, of a few positions, and decides nothing.
+Defines `of_which_angles`, and `at_a_few` for tables at any sizes.  It looks at numbers, of a few positions, and decides
+nothing.
 """
 
 from __future__ import annotations

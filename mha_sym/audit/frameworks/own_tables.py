@@ -34,7 +34,7 @@ from mha_sym.importers.graph import Array
 from mha_sym.importers.lifting.lift import Lift
 from mha_sym.importers.lifting.scalars import ZERO
 from mha_sym.importers.resize import filled, resized
-from mha_sym.importers.run import run
+from mha_sym.importers.run import run, value_of
 
 #: how far from 1 the squares of a cosine and a sine of one angle may add up in numbers
 _CLOSE = 1e-3
@@ -61,7 +61,7 @@ class Own:
     def value(self, name: str, sizes: Mapping[str, int]) -> Array:
         """One table in numbers, in doubles as all that is handed to a specification."""
         nodes = part(self.graph, next(one.node for one in self.tables if one.name == name))
-        return np.asarray(run(g.Graph(nodes, {"table": len(nodes) - 1}), {}, sizes)["table"], np.float64)
+        return np.asarray(value_of(nodes, sizes), np.float64)
 
     @property
     def pairs(self) -> sympy.Expr:
@@ -238,7 +238,7 @@ def at_few_positions(impl: Implementation, found: Import, lifted: Lift) -> tuple
     if impl.own is None or {"T", "S"} & set(found.sizes):
         return None
     sizes = {name: size for name, size in _FEW.items() if name not in found.sizes}
-    numbers = {**_FEW, **{name: int(size) for name, size in found.sizes.items() if sympy.sympify(size).is_Integer}}
+    numbers = {**_FEW, **found.numbers}
     graph, statement = found.graph, resized(found.statement, sizes)
     tables: dict[str, Expr] = {}
     for number, node in enumerate(graph.nodes):

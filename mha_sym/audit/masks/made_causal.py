@@ -50,11 +50,8 @@ def _mask(impl: Implementation, word: str, x: Any) -> Any:
     """A causal mask as this argument."""
     if word == "causal":
         return True
-    order = impl.order(word).split()
-    shape = [1 if name in ("1", "b", "h") else x.shape[1] for name in order]
-    if impl.framework == "torch":
-        torch = import_torch()
-        keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().reshape(shape)
-        return keep if word == "keep" else ~keep if word == "drop" else torch.where(keep, 0.0, -np.inf)
-    keep = np.tril(np.ones((x.shape[1], x.shape[1]), bool)).reshape(shape)
-    return keep if word == "keep" else ~keep if word == "drop" else np.where(keep, 0.0, -np.inf)
+    shape = [1 if name in ("1", "b", "h") else x.shape[1] for name in impl.order(word).split()]
+    lib: Any = import_torch() if impl.framework == "torch" else np
+    kind = lib.bool if impl.framework == "torch" else bool
+    keep = lib.tril(lib.ones((x.shape[1], x.shape[1]), dtype=kind)).reshape(shape)
+    return keep if word == "keep" else ~keep if word == "drop" else lib.where(keep, 0.0, -np.inf)

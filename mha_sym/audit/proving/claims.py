@@ -130,13 +130,13 @@ def _places(order: str, stage: Expr, statement: Statement) -> list[Leaves]:
     found: list[Leaves] = []
     for group in re.findall(r"\([^)]*\)|\S+", order):
         letters = re.findall(r"\w+", group)
-        found.append(tuple(a for n in letters if n != "1" for a in (heads if n == "h" else _opened(named[n]))))
+        found.append(tuple(a for n in letters if n != "1" for a in (heads if n == "h" else opened(named[n]))))
     return found
 
 
-def _opened(one: Axis) -> Leaves:
+def opened(one: Axis) -> Leaves:
     """An axis as the plain ones and concatenations it is the product of."""
-    return tuple(leaf for factor in one.factors for leaf in _opened(factor)) or (one,)
+    return tuple(leaf for factor in one.factors for leaf in opened(factor)) or (one,)
 
 
 def together(outcomes: Sequence[Outcome]) -> Verdict:

@@ -21,7 +21,7 @@ from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.masks.mask_word import mask_as_meant
 from mha_sym.audit.proving.claims import against_specification, refuted, together
 from mha_sym.audit.proving.conditions import excluded, in_words, once, one_by_one
-from mha_sym.audit.proving.imported import Import, any_setting, fixed_sizes, imported, validate
+from mha_sym.audit.proving.imported import Import, any_setting, fixed_sizes, imported, numbers, validate
 from mha_sym.audit.proving.outcome import CaseProof, CodeProof
 from mha_sym.audit.proving.stages import in_stages
 from mha_sym.audit.proving.trace import Departure, departure
@@ -293,8 +293,9 @@ class Work:
 def _at(sizes: Sizes, outcome: Outcome) -> Outcome:
     """What came out where some sizes were numbers, with these sizes in its counterexample."""
     found = outcome.counterexample
-    fixed = {name: int(size) for name, size in sizes.items() if sympy.sympify(size).is_Integer}
-    return outcome if found is None else replace(outcome, counterexample=replace(found, sizes={**fixed, **found.sizes}))
+    if found is None:
+        return outcome
+    return replace(outcome, counterexample=replace(found, sizes={**numbers(sizes), **found.sizes}))
 
 
 def as_expression(

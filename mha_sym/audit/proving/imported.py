@@ -57,6 +57,21 @@ class Import:
     sizes: Mapping[str, sympy.Expr | int]
     leaks: tuple[str, ...] = ()
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The sizes that are numbers."""
+        return numbers(self.sizes)
+
+
+def numbers(sizes: Mapping[str, sympy.Expr | int]) -> dict[str, int]:
+    """Those of some sizes that are numbers.
+
+    Example:
+        >>> numbers({"h": 3, "d_v": size_symbol("d_k"), "T": sympy.Integer(5)})
+        {'h': 3, 'T': 5}
+    """
+    return {name: int(size) for name, size in sizes.items() if sympy.sympify(size).is_Integer}
+
 
 def imported(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Expr | int]) -> Import:
     """The graph of an implementation, by the front end for its framework.
@@ -85,8 +100,8 @@ def imported(impl: Implementation, case: Case, sizes: Mapping[str, sympy.Expr | 
 
 def _resolved(sizes: Mapping[str, sympy.Expr | int]) -> dict[str, sympy.Expr | int]:
     """Sizes with those that are numbers put into those that are expressions."""
-    numbers = {size_symbol(name): size for name, size in sizes.items() if sympy.sympify(size).is_Integer}
-    return {name: sympy.sympify(size).subs(numbers) for name, size in sizes.items()}
+    known = {size_symbol(name): size for name, size in numbers(sizes).items()}
+    return {name: sympy.sympify(size).subs(known) for name, size in sizes.items()}
 
 
 def fixed_sizes(impl: Implementation) -> dict[str, int]:
@@ -153,10 +168,9 @@ def validate(impl: Implementation, case: Case, found: Import) -> tuple[Setting, 
         TargetProblem: if they differ, or if there is nothing to compare.
     """
     agreed: list[Setting] = []
-    numbers = {name: int(size) for name, size in found.sizes.items() if sympy.sympify(size).is_Integer}
     refused: Problem | None = None
     code = compiled(impl) if impl.framework != "torch" and uses_jax(impl) else impl
-    for draw, wanted in enumerate(_settings(numbers, found, impl.positions is not None)):
+    for draw, wanted in enumerate(_settings(found, impl.positions is not None)):
         try:
             setting = draw_setting(impl, case, 0, draw, wanted)
             shown = run(code, setting.arguments, setting.sizes)
@@ -178,16 +192,16 @@ def any_setting(impl: Implementation, case: Case, found: Import) -> Setting:
     Raises:
         Problem: if there is none.
     """
-    numbers = {name: int(size) for name, size in found.sizes.items() if sympy.sympify(size).is_Integer}
-    drawn = (draw_setting(impl, case, 0, draw, at) for draw, at in enumerate(_settings(numbers, found)))
+    drawn = (draw_setting(impl, case, 0, draw, at) for draw, at in enumerate(_settings(found)))
     setting = next((one for one in drawn if _holds(found.graph, one)), None)
     if setting is None:
         raise TargetProblem(f"the graph of {impl.title} holds at no size that was drawn")
     return setting
 
 
-def _settings(numbers: Mapping[str, int], found: Import, pairs: bool = False) -> list[dict[str, int]]:
+def _settings(found: Import, pairs: bool = False) -> list[dict[str, int]]:
     """Sizes to run at: drawn ones, and some that are 1, but never against what is fixed or tied."""
+    numbers = found.numbers
     tied = {n: sympy.sympify(s) for n, s in found.sizes.items() if n not in numbers and n in ("T", "S", "B")}
     ones: list[tuple[str, ...]] = [("B",), ("T", "S"), ("h",), ("d_k",), ("B", "T", "S")]
     others = {name for name in found.sizes if name not in numbers} | ({"d_k"} if pairs else set())

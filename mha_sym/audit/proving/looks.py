@@ -15,9 +15,9 @@ import numpy as np
 from mha_sym.arrays import all_inputs, size_value
 from mha_sym.audit.implementation import STAGES, Implementation
 from mha_sym.audit.precision import Array
+from mha_sym.audit.proving.claims import opened
 from mha_sym.audit.setting import Setting
 from mha_sym.audit.specification import Specification
-from mha_sym.axes import Axis
 from mha_sym.evaluate import evaluate_all
 from mha_sym.expr import Expr, Named, walk
 
@@ -127,12 +127,8 @@ def _evaluated(exprs: Mapping[str, Expr], setting: Setting) -> Iterator[tuple[st
     named = {symbol.name for node in inputs.values() for a in node.axes for symbol in a.size.free_symbols}
     known = {name: size for name, size in setting.sizes.items() if name in named}
     for name, value in evaluate_all(exprs, setting.arrays, sizes=known).items():
-        leaves = [leaf for a in exprs[name].axes for leaf in _leaves(a)]
+        leaves = [leaf for a in exprs[name].axes for leaf in opened(a)]
         yield name, np.asarray(value).reshape([size_value(a, setting.sizes) for a in leaves])
-
-
-def _leaves(axis: Axis) -> list[Axis]:
-    return [leaf for one in axis.factors for leaf in _leaves(one)] or [axis]
 
 
 def _before_the_softmax(expected: Mapping[str, Array], scale: float, setting: Setting) -> dict[str, Array]:

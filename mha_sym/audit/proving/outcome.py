@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import sympy
-
 from mha_sym.audit.compared import Compared
 from mha_sym.audit.diagnosis.explanation import Explanation
 from mha_sym.audit.proving.imported import Import
@@ -101,8 +99,7 @@ class CodeProof:
     @property
     def fixed(self) -> dict[str, int]:
         """Sizes that the code, or the object, fixes."""
-        sizes = [one.found.sizes for one in self.cases]
-        pairs = {n: int(s) for found in sizes for n, s in found.items() if sympy.sympify(s).is_Integer}
+        pairs = {name: size for one in self.cases for name, size in one.found.numbers.items()}
         return dict(sorted(pairs.items()))
 
     @property

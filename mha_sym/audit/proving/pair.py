@@ -85,10 +85,10 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
     cases = [case for case in distinct(cases_of(one, causal)) if masks_of(case) in others]
     if not cases:
         raise TargetProblem(
-                f"{one.title} and {other.title} are called in no way alike", where=one.title,
-                got="; ".join(", ".join(case.name for case in cases_of(side, causal)) for side in (one, other)),
-                hint="with the same masks as arguments, or causal=True in the description of one that needs none",
-            )  # fmt: skip
+            f"{one.title} and {other.title} are called in no way alike", where=one.title,
+            got="; ".join(", ".join(case.name for case in cases_of(side, causal)) for side in (one, other)),
+            hint="with the same masks as arguments, or causal=True in the description of one that needs none",
+        )  # fmt: skip
     if one.rotary != other.rotary or (one.own is None) != (other.own is None):
         raise TargetProblem(
             f"{one.title} and {other.title} have other positions", got=f"{_positions(one)}; {_positions(other)}"

@@ -235,8 +235,7 @@ def _case_lines(one: CaseProof) -> Iterator[str]:
     for outcome in one.outcomes:
         found = outcome.counterexample
         if found is not None:
-            fixed = {name: size for name, size in one.found.sizes.items() if str(size).isdigit()}
-            sizes = ", ".join(f"{name}={size}" for name, size in {**found.sizes, **fixed}.items())
+            sizes = ", ".join(f"{name}={size}" for name, size in {**found.sizes, **one.found.numbers}.items())
             index = ", ".join(f"{name}={position}" for name, position in found.index.items())
             yield from _row("counter", f"{outcome.claim.name}[{index}] is {found.left}, not {found.right}, at {sizes}")
         forms = normal_forms(outcome)

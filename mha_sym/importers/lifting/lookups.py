@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from mha_sym.importers import graph as g
 from mha_sym.importers.closed import below, closed, content, needed, part
 from mha_sym.importers.fold import pruned
-from mha_sym.importers.run import run
+from mha_sym.importers.run import value_of
 
 #: what is looked up
 BIAS = "position_bias"
@@ -82,8 +82,7 @@ def looked_up(graph: g.Graph, name: str = BIAS) -> tuple[g.Graph, tuple[Lookup, 
 
 def at(graph: g.Graph, found: Lookup) -> g.Array:
     """The positions in the table, where they depend on no size."""
-    nodes = part(graph, graph.nodes[found.node].args[1])
-    return run(g.Graph(nodes, {"at": len(nodes) - 1}), {}, {})["at"]
+    return value_of(part(graph, graph.nodes[found.node].args[1]), {})
 
 
 def _lookup(graph: g.Graph, number: int, name: str) -> Lookup:

@@ -1,6 +1,7 @@
 """What occurs in some terms and in the definitions that they rest on.
 
-Defines `Occurring`, `names_of` and `variables_in`; what the signs mean is said in `mha_sym.render.vocabulary`.
+Defines `Occurring`, `entries_of`, `names_of` and `variables_in`; what the signs mean is said in
+`mha_sym.render.vocabulary`.
 """
 
 from __future__ import annotations
@@ -113,10 +114,15 @@ def names_of(term: Term) -> Iterator[str]:
         >>> list(names_of(Mul((Entry("a", ()), Entry("b", ()), Entry("a", ())))))
         ['a', 'b', 'a']
     """
+    return (one.name for one in entries_of(term))
+
+
+def entries_of(term: Term) -> Iterator[Entry]:
+    """The entries in a term, as often as they occur."""
     if isinstance(term, Entry):
-        yield term.name
+        yield term
     for child in children(term):
-        yield from names_of(child)
+        yield from entries_of(child)
 
 
 def variables_in(term: Term) -> set[Var]:

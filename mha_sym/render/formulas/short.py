@@ -29,7 +29,6 @@ from mha_sym.proof.terms import (
     Part,
     Term,
     Var,
-    children,
     fields,
     flat_args,
     free,
@@ -37,6 +36,7 @@ from mha_sym.proof.terms import (
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.folded import Folder
 from mha_sym.render.formulas.notation import FACTOR, PRODUCT, SUM, Notation, Written
+from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.places import merged, occurring
 from mha_sym.render.formulas.scripts import SUPERSCRIPT, Latex, Unicode
 from mha_sym.render.reading import tidy
@@ -206,7 +206,7 @@ def _right(term: Term, folder: Folder, write: _Short) -> str:
 
 def _explained(line: _Line, folder: Folder, write: _Short) -> Iterator[str]:
     """What the names at hand mean."""
-    used = {one.name for side in (line.left, line.right) for one in _entries(side)}
+    used = {name for side in (line.left, line.right) for name in names_of(side)}
     rows = []
     if line.letter is not None and line.place is not None:
         rows.append(f"{write.letter(line.letter.name)} = {plain(write.index(line.place))}")
@@ -216,13 +216,6 @@ def _explained(line: _Line, folder: Folder, write: _Short) -> Iterator[str]:
             rows.append(f"{plain(write.term(Entry(stack.name, ())))} = ({', '.join(parts)})")
     if rows:
         yield write.TEXT.format(" with ") + ", ".join(rows)
-
-
-def _entries(term: Term) -> Iterator[Entry]:
-    if isinstance(term, Entry):
-        yield term
-    for one in children(term):
-        yield from _entries(one)
 
 
 def _named(line: _Line) -> _Line:
