@@ -218,6 +218,16 @@ def test_it_is_told_apart_in_the_numbers_where_no_question_was_heard(monkeypatch
     assert [str(one) for one in found] == ["T != 1"] and not found[0].place.line
 
 
+def test_a_size_is_not_one_of_another_trace_which_jax_finds_in_its_caches() -> None:
+    t = size_symbol("T")
+    one, other = (jax_trace._Scope({t: 7}, ()) for _ in range(2))
+    with one.listening():
+        mine, theirs = one.dims["T"], other.dims["T"]
+        assert mine == one.dims["T"] and not mine != one.dims["T"]
+        assert mine != theirs and not mine == theirs and 20 * mine != 20 * theirs
+    assert not one.branches
+
+
 def test_a_branch_that_makes_no_difference_is_no_condition() -> None:
     def code(a: Arrays, size: Any) -> Any:
         seen = [a["x"].shape[1] == 1, a["x"].shape[0] == a["x"].shape[1]]

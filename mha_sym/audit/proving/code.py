@@ -267,13 +267,16 @@ class Work:
             apart = self.apart(case, made.found, other, depth) if other is not None else None
             if apart is None or apart.verdict is not Verdict.PROVED:
                 needs.append(str(one))
+            where = str(one.place)
+            placed = f"{one} ({where})" if where else f"{one}"
             if apart is None:
-                left.append(f"{one} ({one.place})")
+                left.append(placed)
             elif apart.verdict is Verdict.PROVED:
-                proved.append(f"{in_words(other)} was proved apart, as the code decides on it at {one.place}")
+                why = f", as the code decides on it at {where}" if where else ""
+                proved.append(f"{in_words(other)} was proved apart{why}")
             else:
                 verdict = apart.verdict if verdict is Verdict.PROVED else verdict
-                left.append(f"{one} ({one.place}); {in_words(other)} is {apart.verdict.value}")
+                left.append(f"{placed}; {in_words(other)} is {apart.verdict.value}")
                 against += [_at(other or {}, outcome) for outcome in apart.outcomes]
         return replace(
             made, verdict=verdict, outcomes=(*made.outcomes, *against), discharged=tuple(proved), open=tuple(left),
