@@ -223,8 +223,8 @@ def test_a_size_is_not_one_of_another_trace_which_jax_finds_in_its_caches() -> N
     one, other = (jax_trace._Scope({t: 7}, ()) for _ in range(2))
     with one.listening():
         mine, theirs = one.dims["T"], other.dims["T"]
-        assert mine == one.dims["T"] and not mine != one.dims["T"]
-        assert mine != theirs and not mine == theirs and 20 * mine != 20 * theirs
+        assert mine == one.dims["T"] and (mine != one.dims["T"]) is False
+        assert mine != theirs and (mine == theirs) is False and 20 * mine != 20 * theirs
     assert not one.branches
 
 
