@@ -2,9 +2,9 @@
 
 ``python -m tests.soundness.run [PART]...`` runs the parts that are named, or all, one after the other and each in a
 process of its own.  A part that fails does not keep the others from running.  Each ends with a line
-``COUNT WHAT: OUTCOME``, of which the table is made; it says which part failed, and then the exit code is 1.  After
-Ctrl-C the part that runs says what it has tried, and no other begins.  With ``--one-in 100`` each tries a hundredth of
-what it would.
+``COUNT WHAT: OUTCOME``, of which the table is made, and then the seconds that it took are told; the table says which
+part failed, and then the exit code is 1.  After Ctrl-C the part that runs says what it has tried, and no other begins.
+With ``--one-in 100`` each tries a hundredth of what it would.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from __future__ import annotations
 import argparse
 import re
 import resource
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,27 +62,27 @@ def run(name: str, part: Part, one_in: int = 1) -> Row:
     """Run a part, and show what it says meanwhile."""
     command = [part.module, part.option, str(max(1, part.most // one_in))]
     print(f"{name}: python -m {' '.join(command)}", flush=True)
-    before, summary = _seconds(), None
+    before, begun, summary = _seconds(), time.monotonic(), None
     line = [sys.executable, "-u", "-m", *command]
-    stopped = False
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        while text := _next_line(process):
-            if isinstance(text, KeyboardInterrupt):
-                stopped = True  # so was the part, which has something left to say
-                continue
+    with _noted() as stopped, subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        for text in process.stdout or ():
             print(f"  {text}", end="", flush=True)
             summary = _SUMMARY.fullmatch(text.rstrip("\n")) or summary
     count, what, outcome = summary.groups() if summary else ("-", name, f"ended with {process.returncode}")
-    return Row(name, what, count, outcome, _seconds() - before, STOPPED if stopped else process.returncode)
+    used = _seconds() - before
+    print(f"{name}: {used:.0f} s of the processor, {time.monotonic() - begun:.0f} s by the clock", flush=True)
+    return Row(name, what, count, outcome, used, STOPPED if stopped else process.returncode)
 
 
-def _next_line(process: subprocess.Popen[str]) -> str | KeyboardInterrupt:
-    """What a part says next, nothing at its end; Ctrl-C as a value."""
-    assert process.stdout is not None
+@contextmanager
+def _noted() -> Iterator[list[int]]:
+    """Ctrl-C is noted and interrupts nothing: the line being read just then would be lost.  The part has it, too."""
+    found: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: found.append(number))
     try:
-        return process.stdout.readline()
-    except KeyboardInterrupt as stop:
-        return stop
+        yield found
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _seconds() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +39,9 @@ def test_a_part_that_fails_does_not_keep_the_others_from_running(
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert main([]) == 1
-    rows = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    out = capsys.readouterr().out
+    assert re.findall(r"^(\w+): \d+ s of the processor, \d+ s by the clock$", out, re.MULTILINE) == list(parts)
+    rows = out.split("\n\n")[-1].splitlines()
     assert [row.split()[0] for row in rows] == ["tried", "ok", "FAILED", "FAILED", "ok", "2"]
     assert rows[1].split()[:-1] == ["ok", "12", "things", "12", "as", "they", "should"]
     assert "ended with 3" in rows[2] and "1 wrong" in rows[3]
