@@ -145,12 +145,12 @@ def spoken(line: int, change: str, where: dict[int, str]) -> set[str]:
 
 
 def drawn(name: str, wanted: int) -> list[tuple[int, str, str]]:
-    """Line, change and changed source of so many changes of a file, no two alike."""
-    source = source_of(name)
-    order = list(range(count(source)))
+    """Line, change and changed source of so many changes of a file, no two alike and none that is explained."""
+    source, known = source_of(name), set(EXPLAINED.get(name, {}))
+    where, order = functions(source), list(range(count(source)))
     Random(name).shuffle(order)
     found = {(line, change): text for line, change, text in mutants(source, set(order[: 2 * wanted]))}
-    return [(line, change, text) for (line, change), text in list(found.items())[:wanted]]
+    return [(*one, text) for one, text in found.items() if not known & spoken(*one, where)][:wanted]
 
 
 class Copy:
@@ -219,11 +219,11 @@ def _start(place: str) -> None:
 def tried(task: tuple[str, int]) -> tuple[str, int, int, float]:
     """How many changes of a file there were, how many no test noticed, which it tells, and the seconds of the tests."""
     name, wanted = task
-    source, known = source_of(name), set(EXPLAINED.get(name, {}))
+    source = source_of(name)
     where = functions(source)
     passes, seconds = _copies[0].survives(name, source, 600)
     assert passes, f"the tests of {name} fail on what is not changed"
-    left, some = 0, [one for one in drawn(name, wanted) if not known & spoken(*one[:2], where)]
+    left, some = 0, drawn(name, wanted)
     for line, change, text in some:
         if _copies[0].survives(name, text, LIMIT * seconds + 5)[0]:
             left += 1
@@ -238,14 +238,17 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     found: Counter[str] = Counter()
-    files = given.files[: given.most]
+    files = [name for name in given.files if count(source_of(name))][: given.most]  # tables have nothing to change
     tasks = [(name, -(-given.most // len(files))) for name in files]
     spawn = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as place, spawn.Pool(given.jobs, _start, (place,)) as pool:
+    with (
+        tempfile.TemporaryDirectory() as place, spawn.Pool(given.jobs, _start, (place,)) as pool,
+        contextlib.suppress(KeyboardInterrupt),  # what was tried until Ctrl-C is told
+    ):  # fmt: skip
         for name, number, left, seconds in pool.imap_unordered(tried, tasks, chunksize=1):
             print(f"  {name}: {number - left} of {number} noticed; its tests take {seconds:.1f} s", flush=True)
             found += Counter(tried=number, noticed=number - left)
-    share = found["noticed"] / found["tried"]
+    share = found["noticed"] / max(found["tried"], 1)
     print(f"{found['tried']} small changes of the rest of proof/: {found['noticed']} noticed, {share:.1%}")
     return int(share < 0.9)
 
