@@ -102,7 +102,7 @@ def _show(answers: Sequence[Answer]) -> None:
     if results:
         write(table(results))
     for one in tried:
-        for line in one.failures:
+        for line in one.remarks:
             write(f"{one.result['name']}: {line}")
     write(summary(results, len(answers) - len(tried)))
 

@@ -40,7 +40,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Proved:
-    """A theorem that was tried: the result, whether it holds with its controls, and what does not, in lines.
+    """A theorem that was tried: the result, whether it holds with its controls, and what to say besides, in lines.
 
     ``certificate``, ``coq`` and ``metamath`` are the texts of its files, if they were asked for and it was proved.
     """
@@ -48,7 +48,7 @@ class Proved:
     task: Task
     result: TheoremResult
     holds: bool
-    failures: tuple[str, ...]
+    remarks: tuple[str, ...]
     certificate: str = ""
     coq: str = ""
     metamath: str = ""
@@ -73,7 +73,7 @@ def attempt(task: Task) -> Answer:
     """Load one theorem and try to prove it."""
     from mha_sym.library import load
     from mha_sym.proof import certificate_file, prover
-    from mha_sym.render.report_json import failures, theorem_result
+    from mha_sym.render.report_json import remarks, theorem_result
 
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a theorem file prints is not the result
@@ -82,7 +82,7 @@ def attempt(task: Task) -> Answer:
         text = certificate_file.write(report) if task.certificate and proved else ""
         coq = _coq_file(report) if task.coq and proved else ""
         metamath = _metamath_file(report) if task.metamath and proved else ""
-        return Proved(task, theorem_result(report), report.holds, tuple(failures(report)), text, coq, metamath)
+        return Proved(task, theorem_result(report), report.holds, tuple(remarks(report)), text, coq, metamath)
     except Problem as problem:
         return Failed(task, problem.one_line(), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 - one theorem's crash is reported as such, and the others still run

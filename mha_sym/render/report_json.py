@@ -1,6 +1,6 @@
 """A theorem's report as plain data: what ``mha-sym prove --json`` prints, and what the table is made from.
 
-Defines the shapes `TheoremResult`, `ControlResult` and `Witness`, and `theorem_result`, `scope` and `failures`.  The
+Defines the shapes `TheoremResult`, `ControlResult` and `Witness`, and `theorem_result`, `scope` and `remarks`.  The
 data holds only what JSON can say, so that it can cross from one process to another.
 """
 
@@ -152,17 +152,24 @@ def _ranged(nodes: Iterable[Expr]) -> Iterator[Axis]:
                 pass
 
 
-def failures(report: Report) -> list[str]:
-    """One line for every claim that is not proved and every control that is not refuted."""
-    lines = [
-        f"claim {o.claim.name} is {o.verdict.value}{_why(o)}" for o in report.claims if o.verdict is not Verdict.PROVED
-    ]
+def remarks(report: Report) -> list[str]:
+    """One line for every claim that is not proved, or not confirmed, and every control that is not refuted.
+
+    A claim is proved by the checker; an engine that could not answer, where it was asked, is told with its reason.
+    """
+    lines = [_of_claim(o) for o in report.claims if o.verdict is not Verdict.PROVED or o.detail]
     lines += [
         f"control {o.claim.name} is {o.verdict.value}, not refuted{_why(o)}"
         for o in report.controls
         if o.verdict is not Verdict.REFUTED
     ]
     return lines if report.claims else ["it claims nothing, so nothing was checked"]
+
+
+def _of_claim(outcome: Outcome) -> str:
+    proved = outcome.verdict is Verdict.PROVED
+    why = f", but {outcome.detail}" if proved else _why(outcome)
+    return f"claim {outcome.claim.name} is {outcome.verdict.value}{why}"
 
 
 def _why(outcome: Outcome) -> str:

@@ -10,10 +10,12 @@ from mha_sym.axes import axis
 from mha_sym.cli import main
 from mha_sym.cli.common import Exit
 from mha_sym.expr import Input, Softmax
-from mha_sym.proof import prover
+from mha_sym.library import load
+from mha_sym.proof import prover, witness
 from mha_sym.proof.field import FieldResult
 from mha_sym.proof.prover import Prover
 from mha_sym.proof.theorem import Claim, Theorem, Verdict
+from mha_sym.proof.witness import WitnessResult
 
 NAME = "softmax_rows_sum_to_one"
 DENIED = FieldResult(False, ({"T": 3},), 1.0, "the sides differ at t=1")
@@ -70,3 +72,19 @@ def test_report_that_cannot_be_written(
     said = "report it with the lines above (no file could be written: No space left on device)"
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [(), ("--no-recheck",)])
+def test_an_engine_that_could_not_answer_is_told_below_the_table(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its reason, and unless nobody asked it; the theorem is proved all the same."""
+    monkeypatch.setattr(witness.Witness, "recheck", lambda *_: WitnessResult(None, (), "at T=2: too large"))
+    assert main(["prove", "split_transpose_join_is_identity", "--jobs", "1", *options]) == Exit.OK
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    assert rows[0].startswith("split_transpose_join_is_identity  proved")
+    said = rows[1:-1]
+    assert len(said) == (0 if options else len(load("split_transpose_join_is_identity").claims))
+    for row in said:
+        assert row.endswith(" is proved, but not confirmed at explicit sizes: at T=2: too large")
+        assert row.startswith("split_transpose_join_is_identity: claim ")
