@@ -21,6 +21,7 @@ from mha_sym.audit.compared import Compared, Convention
 from mha_sym.audit.diagnosis.inquiry import inquire
 from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.dropout import explained, training_note
+from mha_sym.audit.frameworks.joined import with_output
 from mha_sym.audit.frameworks.own_tables import with_own_tables
 from mha_sym.audit.frameworks.position_tables import WithoutTables
 from mha_sym.audit.implementation import MASKS, Implementation
@@ -167,7 +168,7 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
             who = impl.said.get(field, "its description")
             raise TargetProblem(f"{field} is {own}, says {who}, not {value}", where=impl.title)
         impl = replace(impl, **{field: value})
-    impl = with_own_tables(impl)
+    impl = with_output(with_own_tables(impl))
     impl = replace(impl, said={**impl.said, **{field: "the user" for field in given if field not in impl.said}})
     takes_mask = set(impl.arguments) & {"mask", "keep", "drop", "causal"}
     if causal and not takes_mask and not impl.causal:

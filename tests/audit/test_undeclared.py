@@ -169,12 +169,12 @@ def own_weights(x):
     return x * 2
 
 
-def no_output_projection(x, w_q, w_k, w_v, heads):
+def no_values(x, w_q, w_k, w_o, heads):
     return x
 
 
 @pytest.mark.parametrize(
-    ("code", "said"), [(own_weights, "takes no weights"), (no_output_projection, "takes no w_o")]
+    ("code", "said"), [(own_weights, "takes no weights"), (no_values, "takes no w_v")]
 )
 def test_weights_are_not_drawn_for_code_that_does_not_take_them(code, said):
     with pytest.raises(TargetProblem, match=said) as raised:

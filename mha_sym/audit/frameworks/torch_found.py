@@ -19,6 +19,7 @@ import numpy as np
 from mha_sym.attention.layouts import Layout
 from mha_sym.audit.dumps.file import Stored
 from mha_sym.audit.dumps.settings import DumpSettings
+from mha_sym.audit.frameworks.joined import NOTE
 from mha_sym.audit.frameworks.naming import (
     HEADS,
     KV_HEADS,
@@ -32,6 +33,7 @@ from mha_sym.audit.frameworks.naming import (
 from mha_sym.audit.frameworks.own_tables import Own, first_fitting, turning
 from mha_sym.audit.frameworks.position_tables import WithoutTables
 from mha_sym.audit.frameworks.rotary_found import found as fitting
+from mha_sym.audit.frameworks.torch_joined import with_projection
 from mha_sym.audit.frameworks.torch_modules import (
     copied,
     first_output,
@@ -71,6 +73,10 @@ def from_module(module: Any, name: str = "", said: Said | None = None) -> Implem
         return from_torch(module, name)
     said = said or Said()
     handing = handing_of(module)
+    whole = module if handing is not None else with_projection(module)
+    if whole is not module:
+        made = found(whole, name, undescribed(module, name), said=said)
+        return replace(made, notes=(*made.notes, NOTE))
     if handing is not None:
         title = name or type(module).__qualname__
         return from_rotary_module(

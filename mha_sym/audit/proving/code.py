@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import sympy
 
 from mha_sym.audit.cases import Case, cases_of
+from mha_sym.audit.frameworks.joined import without_projection
 from mha_sym.audit.frameworks.own_tables import at_few_positions, with_own_tables, with_tables
 from mha_sym.audit.frameworks.position_tables import whole, with_bias
 from mha_sym.audit.implementation import MASKS, Implementation
@@ -106,7 +107,8 @@ def conventions(impl: Implementation) -> str:
     grouped = ", several query heads to a key head" if impl.how_stored.grouped else ""
     rotary = "" if impl.positions is None else f", {impl.positions}"
     rotary += "" if impl.own is None else ", with tables of its own"
-    return f"multi-head attention with scale {scale}, {biases}, {mask}{grouped}{rotary}"
+    bare = " without W_O (the heads side by side)" if without_projection(impl) else ""
+    return f"multi-head attention{bare} with scale {scale}, {biases}, {mask}{grouped}{rotary}"
 
 
 def added(cases: Sequence[CaseProof]) -> str:

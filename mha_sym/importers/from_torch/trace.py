@@ -35,7 +35,7 @@ _LIBRARIES = ("/torch/", "/einops/", "/opt_einsum/", "/contextlib.py", "/mock.py
 #: so many of the user's lines, one called from the other, are kept
 _LINES = 5
 _HERE = __file__
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+_PACKAGE = str(Path(__file__).resolve().parents[2])
 Size: TypeAlias = sympy.Expr | int
 Sizes: TypeAlias = Mapping[sympy.Symbol, int]
 
