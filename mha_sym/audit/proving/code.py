@@ -178,7 +178,9 @@ class Work:
                 if refused is not problem and leaks:
                     break  # with other ties it goes through positions one by one, too
                 continue
-            return made, f"it was followed only where {words}: {refused.what}" if refused else ""
+            where = words if refused is not None or before.tied else ""
+            note = f"it was followed only where {words}: {refused.what}" if refused else ""
+            return replace(made, tied=where), note
         self.impl = before
         assert refused is not None
         raise refused

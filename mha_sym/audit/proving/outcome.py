@@ -39,6 +39,7 @@ class CaseProof:
         discharged: conditions on sizes whose other side was proved as well, one sentence each.
         open: conditions on sizes that the proof needs, with their places.
         needs: the same without.
+        tied: sizes that are taken for equal, since the code runs or can be followed only there: ``d_v = d_k``.
     """
 
     case: str
@@ -51,6 +52,7 @@ class CaseProof:
     discharged: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    tied: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,12 @@ class CodeProof:
     def only_ran(self) -> bool:
         """Whether it is refuted by running it and not by a proof."""
         return bool(self.ran)
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """What sizes must satisfy for it to be proved, as far as it is."""
+        every = (words for one in self.cases for words in (*one.needs, one.tied) if words)
+        return tuple(dict.fromkeys(every))
 
     @property
     def verdict(self) -> Verdict:

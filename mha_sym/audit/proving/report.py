@@ -135,7 +135,7 @@ def assumptions(proof: CodeProof) -> list[str]:
         notes = one.found.graph.notes
         found += [*notes.assumed, *notes.readings]
         found += [f"a cast is taken for nothing: {cast}" for cast in notes.casts]
-        found += [f"the sizes satisfy {words}" for words in one.open]
+        found += [f"the sizes satisfy {words}" for words in (*one.open, *([one.tied] if one.tied else []))]
         found += [*one.discharged, *(f"proved at {words}" for words in one.found.leaks)]
     return list(dict.fromkeys(found))
 
@@ -191,16 +191,23 @@ def _headline(proof: CodeProof) -> str:
     sizes = ", ".join(proof.symbolic)
     at = "".join(f", {name} = {value}" for name, value in proof.fixed.items())
     scope = f"for all {sizes}{at}, and all weights" if sizes else f"at{at[1:]}, for all weights"
-    needed = dict.fromkeys(words for one in proof.cases for words in one.needs)
-    scope += f", where {' and '.join(needed)}" if needed else ""
+    scope += f", where {' and '.join(proof.where)}" if proof.where else ""
     what = f"equal to {proof.against}" if proof.against else "multi-head attention"
     if proof.verdict is Verdict.PROVED:
         return f"PROVED      {proof.target} is {what} {scope}"
     if proof.verdict is Verdict.REFUTED:
-        by = ": running it shows it, not a proof" if proof.only_ran else ""
+        by = f": running it shows it, not a proof{_only_where(proof)}" if proof.only_ran else ""
         return f"REFUTED     {proof.target} is not {what}{by}"
     asked = f"is it equal to {proof.against}? " if proof.against else ""
     return f"UNDECIDED   {proof.target}: {asked}neither a proof nor a counterexample was found"
+
+
+def _only_where(proof: CodeProof) -> str:
+    """Where code is proved that is wrong elsewhere."""
+    proved = bool(proof.cases) and all(one.verdict is Verdict.PROVED for one in proof.cases)
+    at = [f"{name} = {value}" for name, value in proof.fixed.items()]
+    where = " and ".join((*proof.where, *at))
+    return f"; it is proved where {where} only" if proved and where else ""
 
 
 def _fault_lines(one: Explanation) -> Iterator[str]:
@@ -230,6 +237,7 @@ def _case_lines(one: CaseProof) -> Iterator[str]:
     steps = sum(o.steps for o in one.outcomes)
     said = f"{one.case}: {one.verdict.value}"
     if one.verdict is Verdict.PROVED:
+        said += f" where {one.tied}" if one.tied else ""
         said += f", {steps} steps replayed by the checker{_covers(one.case)}"
     yield from _row("case", said)
     for outcome in one.outcomes:
