@@ -12,7 +12,7 @@ from itertools import combinations
 
 from mha_sym.audit.draw import coincidences
 from mha_sym.audit.effect import Surroundings, effect
-from mha_sym.audit.faults import Fault
+from mha_sym.audit.faults import Fault, faults, faults_of_positions
 from mha_sym.errors import DataProblem
 
 #: sizes of which no two coincide, nor their products, and three heads: wrong orders of two may be right
@@ -112,7 +112,8 @@ def hidden_at(which: Sequence[Fault]) -> tuple[str, ...]:
         >>> hidden_at([find_fault("split_by_view")])
         ('T = 1', 'h = 1')
     """
-    if any(one.at_sizes or one.random for one in which):
+    known = {one.name for one in (*faults(), *faults_of_positions())}
+    if any(one.at_sizes or one.random or one.name not in known for one in which):
         return ()
     each = [_hides(one) for one in which]
     return tuple(text for text in ("S = T", *_USUAL) if all(text in hides for hides in each))

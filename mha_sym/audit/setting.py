@@ -1,6 +1,6 @@
 """One draw: sizes, arrays for the specification, and the same arrays as the implementation wants them.
 
-Defines `Setting`, `draw_setting` and `ties_of`.
+Defines `Setting`, `draw_setting`, `ties_of` and `OF_SCALES`.
 """
 
 from __future__ import annotations
@@ -96,26 +96,40 @@ def draw_setting(
 
 # ---------------------------------------------------------------- sizes
 
-#: how often sizes are drawn again until there are fewer queries than keys, or more
+#: how often sizes are drawn again until they are as they are wanted
 _AGAIN = 20
+#: sizes of which a scale may be made: a constant would look like it if they were the same in every draw
+OF_SCALES = ("h", "d_k", "d_v", "d_model")
 
 
 def _drawn_sizes(impl: Implementation, case: Case, seed: list[int], fixed: Mapping[str, int]) -> dict[str, int]:
-    """Sizes with fewer queries than keys and more by turns, where both may be.
+    """Sizes with fewer queries than keys and more by turns, and no width the same three times running, if may be.
 
     Where a causal mask is counted from the end they are never more: the first would be left without a key.
     """
+    drawn: list[dict[str, int]] = []
+    for draw in range(seed[-1] + 1):
+        drawn.append(_next_sizes(impl, case, [*seed[:-1], draw], fixed, drawn[-2:]))
+    return drawn[-1]
+
+
+def _next_sizes(
+    impl: Implementation, case: Case, seed: list[int], fixed: Mapping[str, int], before: Sequence[Mapping[str, int]]
+) -> dict[str, int]:
     fewer = seed[-1] % 2 == 0 or case.aligned == "bottom-right"
-    first: dict[str, int] = {}
+    given = {*fixed, *(["h"] if set(GROUPS.values()) <= set(fixed) else [])}
+    twice = [name for name in OF_SCALES if len(before) == 2 and len({one.get(name) for one in before}) == 1]
+    best: tuple[bool, dict[str, int]] = (False, {})
     for again in range(_AGAIN):
         rng = np.random.default_rng([*seed, again] if again else seed)
         chosen = draw_sizes(rng, _names(impl), fixed, _same(impl, case, fixed))
         if not {"T", "S"} & set(fixed):
             chosen["T"], chosen["S"] = sorted((chosen["T"], chosen["S"]), reverse=not fewer)
-        first = first or chosen
-        if {"T", "S"} <= set(fixed) or chosen["T"] == chosen["S"] or (chosen["T"] < chosen["S"]) is fewer:
+        ordered = {"T", "S"} <= set(fixed) or chosen["T"] == chosen["S"] or (chosen["T"] < chosen["S"]) is fewer
+        if ordered and not any(chosen[name] == before[0][name] for name in twice if name not in given):
             return chosen
-    return first
+        best = best if best[1] and best[0] >= ordered else (ordered, chosen)
+    return best[1]
 
 
 def _names(impl: Implementation) -> list[str]:

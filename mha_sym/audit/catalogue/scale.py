@@ -11,13 +11,15 @@ from mha_sym.audit.recipe import Site, Slot
 from mha_sym.expr import Expr, Scalar
 
 _FAMILY = "scale"
-_MEND = "scores = q @ k^T / sqrt(d_k)"
+
+#: what should stand there
+MEND = "scores = q @ k^T / sqrt(d_k)"
 
 Factor = Callable[[Site], sympy.Expr]
 
 
-def _by(factor: Factor) -> Slot:
-    """``q . k`` times another factor, then the mask."""
+def scaled_by(factor: Factor) -> Slot:
+    """The slot ``masked`` with another factor: ``q . k`` times it, then the mask."""
 
     def masked(at: Site, raw: Expr) -> Expr:
         value = factor(at)
@@ -25,6 +27,9 @@ def _by(factor: Factor) -> Slot:
         return scores if at.mask is None else scores + at.mask
 
     return masked
+
+
+_UNSCALED = scaled_by(lambda at: sympy.Integer(1))
 
 
 def _width(at: Site) -> sympy.Expr:
@@ -53,15 +58,15 @@ def _split_between(q: sympy.Rational | int, k: sympy.Rational | int) -> Slot:
 
 def _wrong(name: str, factor: Factor, words: str, symptom: str) -> Fault:
     return Fault(
-        name=name, words=words, symptom=symptom, mend=_MEND, step=4, stage="scores",
-        edits={"masked": _by(factor)}, family=_FAMILY,
+        name=name, words=words, symptom=symptom, mend=MEND, step=4, stage="scores",
+        edits={"masked": scaled_by(factor)}, family=_FAMILY,
     )  # fmt: skip
 
 
 def _moved(name: str, q: sympy.Rational | int, k: sympy.Rational | int, words: str) -> Fault:
     return Fault(
         name=name, words=words, symptom="None: the scores are the same.", mend="nothing to mend", step=4,
-        stage="q" if q else "k", edits={"heads": _split_between(q, k), "masked": _by(lambda at: sympy.Integer(1))},
+        stage="q" if q else "k", edits={"heads": _split_between(q, k), "masked": _UNSCALED},
         theorem="scale_moves_between_queries_and_keys", family=_FAMILY,
     )  # fmt: skip
 
@@ -125,8 +130,8 @@ FAULTS: tuple[Fault, ...] = (
         name="scale_after_softmax",
         words="The weights are scaled after the softmax instead of the scores before it.",
         symptom="Rows of the weights sum to 1/sqrt(d_k).",
-        mend=_MEND, step=4, stage="scores",
-        edits={"masked": _by(lambda at: sympy.Integer(1)), "reweighted": _after}, family=_FAMILY,
+        mend=MEND, step=4, stage="scores",
+        edits={"masked": _UNSCALED, "reweighted": _after}, family=_FAMILY,
     ),
     Fault(
         name="mask_scaled_too",

@@ -16,11 +16,13 @@ import numpy as np
 from mha_sym.audit.diagnosis.explanation import Diagnosis, Explanation, Twin
 from mha_sym.audit.diagnosis.fit import fit
 from mha_sym.audit.diagnosis.search import Search, Which
+from mha_sym.audit.diagnosis.staged import of_singles
 from mha_sym.audit.equality import same_function
 from mha_sym.audit.evidence import Evidence, forms_of, largest, predicted
 from mha_sym.audit.faults import faults, find_fault, name_of
 from mha_sym.audit.hiding import hidden_at
 from mha_sym.audit.precision import Array
+from mha_sym.audit.setting import OF_SCALES
 
 #: what fits within the bound but leaves so many times the difference that the best leaves is not what was done
 _FARTHER = 10.0
@@ -46,18 +48,37 @@ def diagnose(evidence: Sequence[Evidence], more: More | None = None, pairs: bool
     search = Search(tuple(evidence))
     if not search.bad:
         return Diagnosis()
-    found = search.one_or_two(pairs)
+    search, found = _told_apart(search, search.one_or_two(pairs), more, lambda wider: wider.one_or_two(pairs))
     single = () if found else _by_case(search)
     if pairs and not found and {name for one in single for name in one.cases} != {one.case for one in search.bad}:
-        found = search.three()
+        search, found = _told_apart(search, search.three(), more, lambda wider: [])
     figures = Diagnosis(singles=len(search.tried), pairs=search.pairs, triples=search.triples)
     if not found:
         return replace(figures, found=single)
-    if more is not None and len(found) > 1:
-        further = tuple(one for number in range(2) for one in more(number))
-        search = replace(search, evidence=(*search.evidence, *further))
-        found = [one for one in found if search.explains(one)] or found
     return replace(figures, found=(told(found, search.evidence, search.alike),))
+
+
+def _told_apart(
+    search: Search, found: list[Which], more: More | None, again: Callable[[Search], list[Which]]
+) -> tuple[Search, list[Which]]:
+    """The search with further runs where those so far leave it open, and what is left; else what ``again`` finds."""
+    open_ = len(found) > 1 or (_of_scale(found) and _same_widths(search.evidence))
+    if more is None or not open_:
+        return search, found
+    further = tuple(one for number in range(2) for one in more(number))
+    search = replace(search, evidence=(*search.evidence, *further))
+    left = [one for one in found if search.explains(one)]
+    return search, left or again(search)
+
+
+def _of_scale(found: Sequence[Which]) -> bool:
+    """Whether a scale is among them that sizes make."""
+    return any(one.family == "scale" and set(one.edits) == {"masked"} for which in found for one in which)
+
+
+def _same_widths(runs: Sequence[Evidence]) -> bool:
+    """Whether all sizes of which a scale may be made are the same in all runs: a constant would look like it."""
+    return len({tuple(one.setting.sizes[name] for name in OF_SCALES) for one in runs}) == 1
 
 
 def _by_case(search: Search) -> tuple[Explanation, ...]:
@@ -109,9 +130,13 @@ def _explanation(which: Which, runs: Sequence[Evidence]) -> Explanation:
     telling = [one for one, found in fits if found.moves]
     worst = max(fits, key=lambda pair: pair[1].difference / pair[1].bound)
     shows = next((pair for pair in fits if pair[1].moves), fits[0])
+    width = runs[0].setting.sizes["d_k"]
+    alike = f"d_k is {width} in all of them: another scale of that value is alike"
+    fixed = _of_scale([which]) and _same_widths(runs) and which[0].name != "scale_missing"
     return Explanation(
-        which, len(fits), len(telling), worst[1].difference, worst[1].bound, shows[0], order=shows[1].order
-    )
+        which, len(fits), len(telling), worst[1].difference, worst[1].bound, shows[0], order=shows[1].order,
+        proviso=alike if fixed else "",
+    )  # fmt: skip
 
 
 def _twin(first: Which, other: Which, runs: Sequence[Evidence]) -> Twin:
@@ -156,9 +181,9 @@ def effects(evidence: Sequence[Evidence]) -> dict[str, float]:
     """How far every known fault would move the output, in units of the bound: the most on any of these runs."""
     found: dict[str, float] = {}
     for on in evidence:
-        outputs = {name: form.y for name, form in on.forms.singles.items()}
+        turned = {name: on.forms.singles[name].y for name in on.forms.turning}
         order = tuple(range(on.setting.sizes["h"]))[::-1]
-        for name, value in predicted(on, outputs, {"pi": order}).items():
+        for name, value in {**of_singles(on), **predicted(on, turned, {"pi": order})}.items():
             moved = float(np.abs(value - on.found["y"]).max()) / on.bounds["y"].value
             found[name] = max(found.get(name, 0.0), moved if np.isfinite(moved) else float("inf"))
     return {one.name: found[one.name] for one in faults() if one.name in found}

@@ -39,6 +39,7 @@ class Explanation:
         evidence: a run that shows it.
         order: the order of heads, where heads are permuted.
         hidden_at: coincidences of sizes at which a test would not see it: ``h = 1``, ``T = h``, ...
+        proviso: what is alike at the sizes of all runs, where these are fixed.
     """
 
     faults: tuple[Fault, ...]
@@ -52,6 +53,7 @@ class Explanation:
     farther: tuple[Twin, ...] = ()
     order: tuple[int, ...] = ()
     hidden_at: tuple[str, ...] = ()
+    proviso: str = ""
 
     @property
     def name(self) -> str:
@@ -89,7 +91,8 @@ class Explanation:
         """How sure this is."""
         probes = f"{self.probes} independent probe{'s' if self.probes != 1 else ''}"
         rows = ", NaN in the same rows" if self.evidence.nan is not None else ""
-        return f"exact to rounding on {probes} ({self.telling} of which show the fault){rows}"
+        proviso = f"; {self.proviso}" if self.proviso else ""
+        return f"exact to rounding on {probes} ({self.telling} of which show the fault){rows}{proviso}"
 
     @property
     def forms(self) -> tuple[Stages, Stages]:

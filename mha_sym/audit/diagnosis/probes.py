@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from mha_sym.audit.call import run
+from mha_sym.audit.catalogue.scale_at_sizes import constant_scale
+from mha_sym.audit.diagnosis.fit import fit
 from mha_sym.audit.diagnosis.heads import HeadCheck, Stored
+from mha_sym.audit.diagnosis.scales import fitted_scale
 from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.precision import Array, rounded
@@ -61,7 +64,7 @@ def run_probes(impl: Implementation | None, on: Evidence, heads: tuple[HeadCheck
         on: a run of it.
         heads: what was found of single heads (`mha_sym.audit.diagnosis.heads.check_heads`).
     """
-    reading = (rows_that_agree, input_added, sums_of_weights, ratio_of_scores, same_everywhere)
+    reading = (rows_that_agree, input_added, sums_of_weights, ratio_of_scores, another_scale, same_everywhere)
     running = (influence, batch_mates, without_influence, heads_in_features, weights_without_scores)
     makers: list[Callable[[], Probe | None]] = [partial(one, on) for one in reading]
     if impl is not None:
@@ -223,8 +226,19 @@ def ratio_of_scores(on: Evidence) -> Probe | None:
     if abs(middle - 1) <= slack:
         return Probe("ratio of the scores", True, "", figure)
     known = [name for name, value in _RATIOS.items() if abs(value(on.setting.sizes) - middle) <= slack * (1 + middle)]
-    cause = f"a constant, {known[0]}" if known else f"a constant, {middle:.6g}"
+    cause = f"a constant, {' or '.join(known)}" if known else f"a constant, {middle:.6g}"
     return Probe("ratio of the scores", False, cause, figure)
+
+
+def another_scale(on: Evidence) -> Probe | None:
+    """The number by which the scores would have to be multiplied for the output to come out, if there is one."""
+    found = fitted_scale(on)
+    if found is None or fit(on, (constant_scale(found[0], ()),)) is None:
+        return None
+    n = on.setting.sizes
+    cause = f"only the scale is another one: {found[0]:.6g} where {on.spec.scale(n):.6g} is declared"
+    figure = (", ".join(f"{name}={n[name]}" for name in ("h", "d_k", "d_v", "d_model", "S") if name in n),)
+    return Probe("scale that reproduces the output", False, f"{cause}, at {figure[0]}", figure)
 
 
 def same_everywhere(on: Evidence) -> Probe | None:

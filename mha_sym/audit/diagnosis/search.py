@@ -14,7 +14,9 @@ import numpy as np
 
 from mha_sym.attention.forms import Stages
 from mha_sym.audit.catalogue.heads import cut_into
+from mha_sym.audit.catalogue.scale_at_sizes import SCALES_AT_SIZES, constant_scale
 from mha_sym.audit.diagnosis.fit import NEARER, fit, near, orders, permutes
+from mha_sym.audit.diagnosis.scales import fitted_scale, simple_numbers
 from mha_sym.audit.evidence import Evidence, largest, predicted
 from mha_sym.audit.faults import FAMILIES, Fault, faults_of_positions, find_fault, name_of
 from mha_sym.audit.recipe import compatible
@@ -54,7 +56,8 @@ class Search:
 
     def one_or_two(self, two: bool) -> list[Which]:
         """What explains everything: single faults if there are any, else pairs, if ``two`` says so."""
-        steps = [self._singles, self._at_sizes, self._other_heads, *([self._pairs] if two else [])]
+        ones = [self._singles, self._at_sizes, self._other_heads, self._constant]
+        steps = [*ones, *([self._pairs] if two else [])]
         return next((found for step in steps if (found := step())), [])
 
     def explains(self, which: Which, cases: Iterable[str] | None = None) -> bool:
@@ -90,8 +93,9 @@ class Search:
         return [which for which in every if self.explains(which)]
 
     def _at_sizes(self) -> list[Which]:
-        """Faults of positions that are built at the sizes of a run."""
-        known = [one for one in faults_of_positions() if one.at_sizes and one.possible(self.evidence[0].forms.at)]
+        """Faults of scales and of positions that are built at the sizes of a run."""
+        sized = (*SCALES_AT_SIZES, *(one for one in faults_of_positions() if one.at_sizes))
+        known = [one for one in sized if one.possible(self.evidence[0].forms.at)]
         return [(one,) for one in known if self.explains((one,))]
 
     def _other_heads(self) -> list[Which]:
@@ -105,6 +109,16 @@ class Search:
             if all(width % n == 0 for width in widths) and any(one["h"] != n for one in sizes):
                 yield cut_into(n)
                 yield cut_into(n, follows=False)
+
+    def _constant(self) -> list[Which]:
+        """A scale that is the same number in every run."""
+        found = fitted_scale(min(self.bad, key=lambda one: one.found["scores"].size))
+        if found is None:
+            return []
+        widths = sorted({one.setting.sizes["d_k"] for one in self.evidence})
+        declared = self.evidence[0].spec.options.scale
+        each: Iterator[Which] = ((constant_scale(one, widths, declared),) for one in simple_numbers(*found))
+        return list(islice((which for which in each if self.explains(which)), 1))
 
     # ------------------------------------------------------------ several together
 
