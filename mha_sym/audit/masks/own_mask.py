@@ -1,7 +1,7 @@
 """Masks that code applies unasked, and that nobody declared: judged as causal ones where that explains what it does.
 
-Defines `as_causal`.  A causal mask that is right is named by the catalogue, since nothing was said of it; this is for
-wrong ones, of which a reader wants to know what is wrong with them.
+Defines `as_causal`.  Code that is right but for a causal mask is named by the catalogue, since nothing was said of the
+mask; this is for code of which something else is wrong, be it the mask, of which a reader wants to know what it is.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from mha_sym.audit.runs import Seen, seen_of
 from mha_sym.audit.settle import Wishes
 from mha_sym.errors import Problem
 
-#: what faults need that are faults of a mask
-_OF_MASKS = {"causal", "from_the_end", "keep", "masked"}
 #: what is said of a transposed mask where nothing was said of one
 _TRANSPOSED = "earlier_keys_hidden"
 #: as many keys as queries
@@ -34,7 +32,7 @@ NOTE = (
 
 
 def as_causal(impl: Implementation, wishes: Wishes, evidence: Sequence[Evidence]) -> Seen | None:
-    """What is seen of code as one that is causal by itself, where a fault of its mask explains that; else None.
+    """What is seen of code as one that is causal by itself, where one fault explains the rest; else None.
 
     Args:
         impl: the implementation, of which nothing was said of a causal mask.
@@ -54,7 +52,7 @@ def as_causal(impl: Implementation, wishes: Wishes, evidence: Sequence[Evidence]
     if seen.right:
         return _not_declared(impl, seen, wishes)
     found = _found(seen.evidence)
-    if not found or not all(_of_a_mask(one) for one in found):
+    if not found or any(one.cases for one in found):
         return None
     return replace(seen, notes=(*seen.notes, NOTE))
 
@@ -81,7 +79,3 @@ def _found(evidence: Sequence[Evidence]) -> tuple[Explanation, ...]:
     if any(one.nan is not None for one in evidence):
         return diagnosed(evidence).found
     return diagnose(evidence, pairs=False).found if any("y" in one.wrong for one in evidence) else ()
-
-
-def _of_a_mask(one: Explanation) -> bool:
-    return not one.cases and all(_OF_MASKS & set(fault.needs) for fault in one.faults)
