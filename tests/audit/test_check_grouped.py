@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from mha_sym.audit import Implementation, check
-from mha_sym.audit.cases import Case
+from mha_sym.audit.cases import Case, cases_of
+from mha_sym.audit.diagnosis.diagnose import diagnose
 from mha_sym.audit.draw import coincidences
 from mha_sym.audit.implementation import from_function
+from mha_sym.audit.runs import seen_of
 from mha_sym.audit.setting import draw_setting
+from mha_sym.audit.settle import Wishes
 from mha_sym.errors import Problem, TargetProblem
 from tests.audit.right import softmax
 
@@ -41,6 +44,23 @@ def test_right_and_wrong_copies() -> None:
     assert report.exit_code == 1 and report.conventions[0].value.startswith("grouped")
     assert check(copied_in_turn, layout="grouped_strided").ok
     assert check(grouped, layout="grouped_strided").exit_code == 1
+
+
+def values_copied_in_turn(x, w_q, w_k, w_v, w_o):
+    """Keys are repeated and values are tiled, 4 heads in 2 groups: the order 0, 2, 1, 3 of heads gives the same."""
+    q = (x @ w_q).reshape(*x.shape[:2], 4, -1).swapaxes(1, 2)
+    k, v = ((x @ w).reshape(*x.shape[:2], 2, -1).swapaxes(1, 2) for w in (w_k, w_v))
+    z = softmax(q @ np.repeat(k, 2, axis=1).swapaxes(2, 3) / np.sqrt(q.shape[-1])) @ np.tile(v, (1, 2, 1, 1))
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def test_values_that_are_tiled_are_named_before_an_order_of_heads_that_fits() -> None:
+    impl = Implementation(call=values_copied_in_turn, heads=4, kv_heads=2, layout="grouped", tied=())
+    (found,) = diagnose(seen_of(impl, cases_of(impl), Wishes(draws=2)).evidence, pairs=False).found
+    assert found.name == "groups_tiled_in_values"
+    assert found.mend == "repeat(v, 'b g s v -> b (g n) s v', n=h // g)"
+    (twin,) = found.twins
+    assert twin.names == ("heads_permuted_in_values",) and "in the order 0, 2, 1, 3" in twin.words
 
 
 def test_sizes_are_apart_and_groups_are_neither_one_nor_all() -> None:

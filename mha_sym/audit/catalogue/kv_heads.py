@@ -29,7 +29,10 @@ from mha_sym.expr import (
 from mha_sym.pattern import einsum, rearrange, repeat
 
 _FAMILY = "kv_heads"
-_MEND = "repeat(k, 'b g s k -> b (g n) s k', n=h // g)"
+#: how heads get the keys and values of their group
+_MENDS = {
+    "k": "repeat(k, 'b g s k -> b (g n) s k', n=h // g)", "v": "repeat(v, 'b g s v -> b (g n) s v', n=h // g)",
+}  # fmt: skip
 
 
 Spread = Callable[[Grouped, Axis, Expr, str, str], Expr]
@@ -227,9 +230,10 @@ def _queries_viewed(at: Site, flat: Expr) -> Expr:
     return Reshape(flat, (at.d.b, at.d.h, at.d.t, at.d.k))
 
 
-def _fault(name: str, words: str, symptom: str, edit: Slot | Edits) -> Fault:
+def _fault(name: str, words: str, symptom: str, edit: Slot | Edits, letters: str = "kv") -> Fault:
     return Fault(
-        name=name, words=words, symptom=symptom, mend=_MEND, step=3, stage="v" if name.endswith("values") else "k",
+        name=name, words=words, symptom=symptom, mend=" and ".join(_MENDS[one] for one in letters), step=3,
+        stage=letters[0],
         edits=edit if isinstance(edit, Mapping) else {"before": edit}, needs=("groups",), family=_FAMILY,
     )  # fmt: skip
 
@@ -258,8 +262,16 @@ FAULTS: tuple[Fault, ...] = (
         "groups_tiled", "Keys and values are tiled: head r uses group r mod g instead of r // n.", _WHY,
         _each(_tiled, "k", "v"),
     ),
-    _fault("groups_tiled_in_keys", "Keys are tiled over the heads, values are repeated.", _WHY, _each(_tiled, "k")),
-    _fault("groups_tiled_in_values", "Values are tiled over the heads, keys are repeated.", _WHY, _each(_tiled, "v")),
+    _fault(
+        "groups_tiled_in_keys",
+        "Keys are tiled over the heads, head r uses group r mod g; values are repeated, r // n.",
+        _WHY, _each(_tiled, "k"), "k",
+    ),
+    _fault(
+        "groups_tiled_in_values",
+        "Values are tiled over the heads, head r uses group r mod g; keys are repeated, r // n.",
+        _WHY, _each(_tiled, "v"), "v",
+    ),
     _fault("groups_all_first", "All heads use the first group.", _WHY, _each(_first, "k", "v")),
     _fault(
         "groups_repeated_by_feature", "Features are repeated one by one, as (g d n), instead of whole groups.",

@@ -98,7 +98,7 @@ def _by_case(search: Search) -> tuple[Explanation, ...]:
 def told(found: Sequence[Which], runs: Sequence[Evidence], alike: Mapping[str, Sequence[str]]) -> Explanation:
     """The best explanation, those that cannot be told from it, and those that fit less well."""
     left = {which: _left(which, runs) for which in found}
-    first = min(found, key=lambda which: left[which] > _CLOSE * min(left.values()))
+    first = min(found, key=lambda which: (left[which] > _CLOSE * min(left.values()), _of_any_order(which, runs[0])))
     others = [which for which in found if which is not first]
     twins, farther = list[Twin](), list[Twin]()
     for other in others:
@@ -112,6 +112,12 @@ def told(found: Sequence[Which], runs: Sequence[Evidence], alike: Mapping[str, S
             twins.append(_twin(first, tuple(find_fault(name) if one is fault else one for one in first), runs))
     best = _explanation(first, runs)
     return replace(best, twins=tuple(twins), farther=tuple(farther), hidden_at=hidden_at(first))
+
+
+def _of_any_order(which: Which, on: Evidence) -> bool:
+    """Whether it leaves open how heads are permuted: what says it is told before it."""
+    found = fit(on, which)
+    return found is not None and bool(found.order)
 
 
 def _left(which: Which, runs: Sequence[Evidence]) -> float:
@@ -154,6 +160,9 @@ def _twin(first: Which, other: Which, runs: Sequence[Evidence]) -> Twin:
     if not any(one.at_sizes for one in (*first, *other)) and same_function(on.numbered("h", "G", "R"), first, other):
         heads = ", ".join(f"{size} = {on.setting.sizes[size]}" for size in ("h", "G") if size in on.setting.sizes)
         return Twin(name, True, f"the same function where {heads}, proved; this implementation was run only there")
+    fitted = fit(on, other)
+    if fitted is not None and fitted.order:
+        return Twin(name, False, f"gives the same output with heads in the order {', '.join(map(str, fitted.order))}")
     return Twin(name, False, "gives the same output at all sizes that this implementation was run at; not proved equal")
 
 
