@@ -33,7 +33,7 @@ from mha_sym.proof.terms import (
     rebuild,
 )
 from mha_sym.proof.theorem import Counterexample
-from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step, in_matrices
 from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.formulas.changes import changed
 from mha_sym.render.formulas.notation import Symbol
@@ -181,7 +181,7 @@ class _Writing:
     def claim(self, claim: ClaimPart) -> ClaimPart:
         """A claim with its lines."""
         conditions = tuple(replace(one, term=self.term(one.term)) for one in claim.conditions)
-        return replace(
+        found = replace(
             claim, words=self.text(claim.words), left=self.term(claim.left), right=self.term(claim.right),
             variables=tuple(self.letters.get(name, name) for name in claim.variables),
             proofs=tuple(map(self.proof, claim.proofs)), moves=tuple(map(self.move, claim.moves)),
@@ -192,6 +192,7 @@ class _Writing:
             rechecked=tuple(map(self.named, claim.rechecked)),
             checked=replace(claim.checked, sizes=tuple(map(self.named, claim.checked.sizes))),
         )  # fmt: skip
+        return in_matrices(found, {name: self.symbol(one) for name, one in self.found.vocabulary.names.items()})
 
     def counterexample(self, found: Counterexample) -> Counterexample:
         """Where a claim fails."""

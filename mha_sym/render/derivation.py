@@ -24,12 +24,14 @@ from mha_sym.render.computed.line_check import Checked, check_lines
 from mha_sym.render.false_equations import FalseEquation, false_equation
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.changes import Keys, changed
+from mha_sym.render.formulas.letters import FAMILIES, tidy
 from mha_sym.render.formulas.notation import Symbol
 from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.scripts import Unicode
+from mha_sym.render.matrices import Height, matrices_of
 from mha_sym.render.pictures.moves import Move, moves_of
 from mha_sym.render.pictures.ways import wrong_way
-from mha_sym.render.reading import FAMILIES, Condition, Reading, read, tidy
+from mha_sym.render.reading import Condition, Reading, read
 from mha_sym.render.report_json import scope
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary, named_rows, names_in, vocabulary
 from mha_sym.shown import Shown
@@ -72,7 +74,8 @@ class ClaimPart:
     side; ``counterexample`` has the values rounded, and the inputs of the claim; ``stuck`` are the terms to which the
     sides of an undecided claim came down; ``defined`` are the definitions that belong here, if there are too many for
     one table, but for those that its lines show, which are ``opened``; ``rechecked`` are the sizes at which both sides
-    were written out with symbols, and ``checked`` is what came out when every line was computed.
+    were written out with symbols, ``height`` are its lines in matrices, if it has such, and ``checked`` is what came
+    out when every line was computed.
     """
 
     number: int
@@ -93,6 +96,7 @@ class ClaimPart:
     checked: Checked = field(default_factory=Checked)
     way: Expr | None = None
     stuck: tuple[Term, Term] | None = None
+    height: Height | None = None
 
     @property
     def good(self) -> bool:
@@ -186,8 +190,9 @@ def derivation(report: Report) -> Derivation:
     exprs += [side for control in theorem.controls for side in (control.left, control.right)]
     words = vocabulary(groups, meaning, exprs, places, [term for one in false for term in one.terms])
     words = replace(words, names={**words.names, **{n: s for one in false for n, s in one.symbols.items()}})
-    claims = [_told_apart(one, Unicode(words.names, words.letters_for)) for one in claims]
-    claims = list(_checked(claims, report, meaning, words.names))
+    note = Unicode(words.names, words.letters_for)
+    claims = [in_matrices(_told_apart(one, note), words.names) for one in claims]
+    claims = list(_checked(claims, report, meaning))
     if len(words.defined) > DEFINITIONS:
         claims = list(_with_definitions(claims, words, meaning))
         words = replace(words, defined=(), named=tuple(named_rows(words.defined, words.names)))
@@ -252,12 +257,15 @@ def _values(found: Counterexample) -> tuple[str, str]:
     return (found.left, found.right) if left == right else (left, right)
 
 
-def _checked(
-    claims: Sequence[ClaimPart], report: Report, meaning: Meaning, names: Mapping[str, Symbol]
-) -> Iterator[ClaimPart]:
+def in_matrices(claim: ClaimPart, names: Mapping[str, Symbol]) -> ClaimPart:
+    """The claim with its lines at the height of matrices, as far as it has such."""
+    return replace(claim, height=matrices_of(claim, names))
+
+
+def _checked(claims: Sequence[ClaimPart], report: Report, meaning: Meaning) -> Iterator[ClaimPart]:
     """The claims, with what came out when their lines were computed."""
     proved = [(shown, known.claim) for shown, known in zip(claims, report.claims, strict=True) if shown.proofs]
-    found = iter(check_lines(proved, report.theorem, meaning.context(), names))
+    found = iter(check_lines(proved, report.theorem, meaning.context()))
     for one in claims:
         yield replace(one, checked=next(found)) if one.proofs else one
 

@@ -17,10 +17,10 @@ from mha_sym.proof.rules import Definition
 from mha_sym.proof.terms import At, Entry, Term, children, domain_key, key, rebuild
 from mha_sym.proof.theorem import Claim, Counterexample
 from mha_sym.render.formulas.defined import shown_definition
+from mha_sym.render.formulas.letters import tidy
 from mha_sym.render.formulas.notation import Symbol
 from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.symbols import heads_of
-from mha_sym.render.reading import tidy
 from mha_sym.render.vocabulary import DefinedRow
 
 #: what a tensor that the theorem has not is marked with

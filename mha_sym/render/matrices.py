@@ -71,7 +71,7 @@ def matrices_of(claim: ClaimPart, names: Mapping[str, Symbol]) -> Height | None:
 
 def stage(claim: ClaimPart, notation: Notation) -> str:
     """What equals what, with marks where it may be broken: in matrices if that can be done, else entry by entry."""
-    found = matrices_of(claim, notation.names)
+    found = claim.height
     texts = [_Text(notation).whole(matrix) for matrix, _ in found.lines] if found else []
     if not texts or texts[0] == texts[-1] or not (texts[0] and texts[-1]):
         return notation.equation(claim.left, claim.right)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mha_sym.render.formulas.scripts import GREEK, SUPERSCRIPT, latex_escape, latex_name
 
@@ -32,10 +33,12 @@ _RUN = r"(?:\([A-Z]{2,3}\)[A-Z]{1,2}(?![A-Za-z])|\b[A-Z]{1,2}\([A-Z]{2,3}\)|\b[A
 _SIGN = r"(?:<=|>=|[-+=<>/*|]| x (?=\d))"
 _OPEN = rf"(?:{_WORD})?[(\[]"
 _TOKEN = re.compile(rf"\s*(?:(?P<run>{_RUN})|(?P<open>{_OPEN})|(?P<atom>{_ATOM})|(?P<sign>{_SIGN})|(?P<comma>,))")
-_START = re.compile(r"[A-Za-z0-9(\[]")
+#: where a formula may begin: a letter or digit after none, or a bracket
+_START = re.compile(r"(?<![\w'-])[A-Za-z0-9]|(?<![_'-])[(\[]")
 
 
-def pieces(text: str) -> list[Piece]:
+@lru_cache(maxsize=1 << 12)
+def pieces(text: str) -> tuple[Piece, ...]:
     """The words and the formulas of a text, in order.
 
     Example:
@@ -51,7 +54,8 @@ def pieces(text: str) -> list[Piece]:
     while position < len(text):
         end = _formula(text, position)
         if end is None:
-            position = _next(text, position)
+            following = _START.search(text, position + 1)
+            position = following.start() if following else len(text)
             continue
         if start < position:
             found.append(Piece(text[start:position], False))
@@ -59,15 +63,7 @@ def pieces(text: str) -> list[Piece]:
         position = start = end
     if start < len(text):
         found.append(Piece(text[start:], False))
-    return found
-
-
-def _next(text: str, position: int) -> int:
-    """The next place at which a formula may begin: a letter or digit after none, or a parenthesis."""
-    for n in range(position + 1, len(text)):
-        if _START.match(text[n]) and not (text[n - 1].isalnum() and text[n].isalnum()) and text[n - 1] not in "'_-":
-            return n
-    return len(text)
+    return tuple(found)
 
 
 def _formula(text: str, position: int) -> int | None:

@@ -1,19 +1,18 @@
 """The steps of a certificate as somebody would write them down: together what belongs together, without detours.
 
 Defines `Line`, `ordered`, which moves independent steps past each other so that one law is applied everywhere at once,
-`read`, which gives the lines of a proof, and `tidy`, which chooses the letters of bound positions.  The steps in their
-new order are checked again; nothing else here is a proof, and nothing is printed.
+and `read`, which gives the lines of a proof.  The steps in their new order are checked again; nothing else here is a
+proof, and nothing is printed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import is_
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step, check
-from mha_sym.proof.meaning import LETTERS
 from mha_sym.proof.order import canonical_key
 from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import (
@@ -32,15 +31,11 @@ from mha_sym.proof.terms import (
     key,
     rebuild,
     rename_apart,
-    subst,
 )
+from mha_sym.render.formulas.occurring import names_of
 
 #: which steps come first where there is a choice: open names and use what is known, then calculate
 PRECEDENCE = {"arithmetic": 0, "unfold": 1, "table": 1, "lemma": 2, "pull": 3, "exchange": 3, "spread": 3}
-
-#: letters for positions in axes alike, by the first of them
-FAMILIES = {letters[0]: letters for letters in LETTERS.values()}
-
 
 #: why two lines are equal in which factors stand inside other sums
 REGROUPED = "factors moved into sums or out of them"
@@ -102,9 +97,10 @@ class _Side:
     def __init__(self, term: Term, steps: Sequence[Step], context: Context, reasons: Mapping[str, str]) -> None:
         self.context, self.reasons = context, reasons
         self.conditions: list[Condition] = []
-        self.steps = ordered(steps, [self._label(step, before) for step, before, _ in self._replayed(term, steps)])
+        replayed = list(self._replayed(term, steps))
+        self.steps = ordered(steps, [self._label(step, before) for step, before, _ in replayed])
         self.lines = [Line(term)]
-        self._write(term)
+        self._write(replayed if self.steps == tuple(steps) else self._replayed(term, self.steps))
 
     def _replayed(self, term: Term, steps: Sequence[Step]) -> Iterator[tuple[Step, Term, Term]]:
         """Every step, with what it is applied to and the whole term after it."""
@@ -119,10 +115,10 @@ class _Side:
             return step.rule, str(step.args["name"]).partition("#")[0]
         return step.rule, place.name if isinstance(place, Entry) else ""
 
-    def _write(self, term: Term) -> None:
+    def _write(self, replayed: Iterable[tuple[Step, Term, Term]]) -> None:
         """One line a law and subject, as the term stands before factors are moved and sums are put in order."""
         waits = False
-        for step, place, after in self._replayed(term, self.steps):
+        for step, place, after in replayed:
             last, card = self.lines[-1], CARDS[step.rule]
             if step.rule == "cancel":
                 value = children(place)[step.args["value"]]
@@ -169,7 +165,7 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
         >>> direct((Line(a), Line(b, "unfold", "a"), Line(a, "unfold", "b"), Line(b, "lemma", "last")))
         (Line(term=Entry(name='a', at=()), ...), Line(term=Entry(name='b', at=()), rule='lemma', ...))
     """
-    keys = [seen(line.term) for line in lines]
+    keys = _keys([line.term for line in lines])
     last = {key: n for n, key in enumerate(keys)}
     kept: list[Line] = []
     n = 0
@@ -188,6 +184,17 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(kept)
 
 
+def _keys(terms: Sequence[Term]) -> list[object]:
+    """What tells the terms apart as `seen` does, which is asked only where they have the same tensors in them."""
+    made_of = [tuple(sorted(names_of(one))) for one in terms]
+    count = Counter(made_of)
+    known: dict[int, str] = {}  # the last lines are often the same object
+    for term, names in zip(terms, made_of, strict=True):
+        if count[names] > 1 and id(term) not in known:
+            known[id(term)] = seen(term)
+    return [known.get(id(term), names) for term, names in zip(terms, made_of, strict=True)]
+
+
 def seen(term: Term) -> str:
     """A text equal for terms that differ in the order of factors and sums, or in where a factor stands, only."""
     return canonical_key(_pulled(term), {})
@@ -195,7 +202,7 @@ def seen(term: Term) -> str:
 
 def regrouped(one: Term, other: Term) -> bool:
     """Whether factors that are no sizes stand inside other sums."""
-    return canonical_key(_without_sizes(one), {}) != canonical_key(_without_sizes(other), {})
+    return one is not other and canonical_key(_without_sizes(one), {}) != canonical_key(_without_sizes(other), {})
 
 
 def _without_sizes(term: Term) -> Term:
@@ -272,42 +279,3 @@ def _rank(label: tuple[str, str], current: tuple[str, str] | None) -> int:
 def _meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
-
-
-# ---------------------------------------------------------------- letters
-
-
-def tidy(term: Term, taken: frozenset[str] = frozenset()) -> Term:
-    """The same term, no bound position called like one around it or like one in ``taken``, and none ``m1``.
-
-    Example:
-        >>> from mha_sym.proof.meaning import domain
-        >>> from mha_sym.axes import axis
-        >>> s = Var("s", domain(axis("s", "S")))
-        >>> tidy(Bind("max", s, Entry("E", (s,))), frozenset("s")).var.name
-        'u'
-    """
-    return _tidied(term, taken | free(term))
-
-
-def _tidied(term: Term, taken: frozenset[str]) -> Term:
-    """The same where all that is free in the term is taken; parts in which nothing is renamed stay the same objects."""
-    if not isinstance(term, Bind):
-        inside = children(term)
-        told = tuple([_tidied(child, taken) for child in inside])
-        return term if all(map(is_, told, inside)) else rebuild(term, told)
-    var, body = term.var, term.body
-    if var.name in taken or var.name[-1:].isdigit():
-        letters = (*FAMILIES.get(var.domain.name, (var.domain.name,)), var.name)
-        name = next((letter for letter in letters if letter not in taken), "") or _numbered(var.domain.name, taken)
-        var = Var(name, var.domain)
-        body = subst(body, {term.var.name: var})
-    body = _tidied(body, taken | {var.name})
-    return term if body is term.body and var is term.var else Bind(term.op, var, body)
-
-
-def _numbered(letter: str, used: frozenset[str]) -> str:
-    number = 1
-    while f"{letter}{number}" in used:
-        number += 1
-    return f"{letter}{number}"

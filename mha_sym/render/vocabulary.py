@@ -25,10 +25,10 @@ from mha_sym.proof.terms import (
     domain_key,
 )
 from mha_sym.render.formulas.defined import coordinates, shown_definition
+from mha_sym.render.formulas.letters import FAMILIES
 from mha_sym.render.formulas.notation import Symbol, rank
 from mha_sym.render.formulas.occurring import Occurring, names_of, variables_in
 from mha_sym.render.formulas.symbols import symbols_of
-from mha_sym.render.reading import FAMILIES
 from mha_sym.render.tensor_words import defined_words, given_words
 
 #: what a position in an axis is, and what its size counts, by the axis' letter in the field
@@ -173,7 +173,7 @@ def vocabulary(
         sizes=tuple(_sizes(found.sizes, axes)),
         letters=tuple(_letters(_told(found.variables, known), axes)),
         given=given,
-        defined=tuple(_defined(names, meaning)),
+        defined=tuple(_defined(names, meaning, found.opened)),
         bijections=tuple(_bijections(found.bijections, meaning, axes)),
         brackets=found.brackets,
         digits=found.digits,
@@ -317,7 +317,9 @@ def _entry(name: str, axes: Sequence[Axis]) -> Entry:
     return Entry(name, tuple(found))
 
 
-def _defined(names: Iterable[str], meaning: Meaning) -> Iterator[DefinedRow]:
+def _defined(
+    names: Iterable[str], meaning: Meaning, opened: Mapping[str, tuple[Entry, Term]]
+) -> Iterator[DefinedRow]:
     """The definitions in the order of first occurrence, each after those it rests on."""
     done: set[str] = set()
 
@@ -326,10 +328,8 @@ def _defined(names: Iterable[str], meaning: Meaning) -> Iterator[DefinedRow]:
         if definition is None or name in done:
             return
         done.add(name)
-        entry, body = shown_definition(name, definition)
-        inner = Occurring()
-        inner.read(body)
-        for other in inner.names:
+        entry, body = opened.get(name) or shown_definition(name, definition)
+        for other in dict.fromkeys(names_of(body)):
             yield from rows(other)
         root, _, label = name.rstrip("'").partition("^")
         words = defined_words(root.partition(".")[0], label.strip("()"), meaning.named[name].reason)

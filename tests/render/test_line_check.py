@@ -163,7 +163,7 @@ def test_a_matrix_of_another_name_is_found(
         lines[n] = (Product(product.left, wrong), lines[n][1])
         return replace(found, lines=tuple(lines))
 
-    monkeypatch.setattr("mha_sym.render.computed.line_check.matrices_of", other)
+    monkeypatch.setattr("mha_sym.render.derivation.matrices_of", other)
     wrong = {one.name: one.checked.wrong for one in derivation(report).claims}
     assert "line 1 in matrices is not what its entries are at" in wrong["Q"][0]
     assert not any(found for name, found in wrong.items() if name != "Q")
@@ -218,7 +218,7 @@ def test_a_fourth_root_comes_out_even() -> None:
 
 
 def test_nothing_is_computed_of_nothing() -> None:
-    assert check_lines([], Theorem("none", "", "", ()), Meaning().context(), {}) == []
+    assert check_lines([], Theorem("none", "", "", ()), Meaning().context()) == []
 
 
 def test_all_theorems_are_here() -> None:

@@ -16,8 +16,9 @@ from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, Var, eq
 from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import derivation
 from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.letters import tidy
 from mha_sym.render.formulas.scripts import Unicode
-from mha_sym.render.reading import REGROUPED, Line, direct, ordered, read, seen, tidy
+from mha_sym.render.reading import REGROUPED, Line, direct, ordered, read, seen
 
 S, T, M = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m"))
 a, b, c = (Entry(n, ()) for n in "abc")

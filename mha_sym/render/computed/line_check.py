@@ -26,8 +26,6 @@ from mha_sym.proof.theorem import Claim, Theorem
 from mha_sym.render.computed.matrix_values import differing
 from mha_sym.render.computed.samples import Sample, samples
 from mha_sym.render.computed.term_values import Floats, Fractions, Numbers, Values, variables
-from mha_sym.render.formulas.notation import Symbol
-from mha_sym.render.matrices import matrices_of
 from mha_sym.render.pictures.moves import stations
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ class Checked:
 
 
 def check_lines(
-    claims: Sequence[tuple[ClaimPart, Claim]], theorem: Theorem, context: Context, names: Mapping[str, Symbol]
+    claims: Sequence[tuple[ClaimPart, Claim]], theorem: Theorem, context: Context
 ) -> list[Checked]:
     """Compute every line of some claims.
 
@@ -69,7 +67,6 @@ def check_lines(
         claims: what is shown of each, and the claim itself.
         theorem: whose assumptions the numbers respect.
         context: what the terms rest on.
-        names: which names stand for families and parts, as `mha_sym.render.matrices` reads them.
     """
     sides = [side for _, claim in claims for side in (claim.left, claim.right)]
     assumed = [one.positive for one in theorem.assumptions if one.positive is not None]
@@ -77,7 +74,7 @@ def check_lines(
         cases = [_Case(one, context, sides) for one in samples(sides, assumed, theorem.name)] if sides else []
     except Problem as problem:
         return [Checked(left_out=(problem.one_line(),)) for _ in claims]
-    return [_Claim(shown, claim, cases, names, bool(context.tables)).checked() for shown, claim in claims]
+    return [_Claim(shown, claim, cases, bool(context.tables)).checked() for shown, claim in claims]
 
 
 class _Case:
@@ -137,14 +134,13 @@ class _Claim:
     shown: ClaimPart
     claim: Claim
     cases: Sequence[_Case]
-    names: Mapping[str, Symbol]
     tabled: bool = False
     digits: list[int] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.height = matrices_of(self.shown, self.names)
+        self.height = self.shown.height
         self.entries = dict(_entries(self.claim, self.tabled))
 
     def checked(self) -> Checked:

@@ -18,7 +18,7 @@ from mha_sym.render.matrix_kinds import Heads, Matrix, Name, Plus, Product, Scal
 
 
 def differing(height: Height, places: Mapping[str, int], numbers: Numbers) -> list[int]:
-    """The lines whose matrices are not, in one row and all its columns, what the terms are there.
+    """The lines whose matrices are not, in one row and all its columns, what the entries of the first line are there.
 
     Args:
         height: the lines.
@@ -28,14 +28,10 @@ def differing(height: Height, places: Mapping[str, int], numbers: Numbers) -> li
     Raises:
         NotExact: for what the numbers do not have.
     """
-    found = []
     row = {one.name: places[one.name] for one in variables(height.row)}
-    both = {**places, **_spread(height.column, numbers, 1)}
-    for number, (matrix, term) in enumerate(height.lines):
-        entries = numbers.at(term, both, depth=2)
-        if not np.all(value(matrix, numbers, {**places, **row}, frozenset(row)) == entries):
-            found.append(number)
-    return found
+    entries = numbers.at(height.lines[0][1], {**places, **_spread(height.column, numbers, 1)}, depth=2)
+    rows = (value(matrix, numbers, {**places, **row}, frozenset(row)) for matrix, _ in height.lines)
+    return [number for number, one in enumerate(rows) if not np.all(one == entries)]
 
 
 def value(matrix: Matrix, numbers: Numbers, places: Mapping[str, int], fixed: frozenset[str] = frozenset()) -> Values:

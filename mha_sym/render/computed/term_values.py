@@ -218,16 +218,21 @@ class Numbers:
 
     def entry(self, name: str, at: Sequence[Any]) -> Values:
         """Entries of a tensor, given, constant or defined; a defined one is computed at its fixed positions only."""
-        fixed = tuple(one if isinstance(one, int) else None for one in at)
         definition = self.context.definitions.get(name)
         if definition is None:
-            fixed = ()
-        if (name, fixed) not in self._tables:
-            self._tables[name, fixed] = self._given(name) if definition is None else self._part(definition, fixed)
-        return self._tables[name, fixed][tuple(one for one in at if definition is None or not isinstance(one, int))]
+            return self._given(name)[tuple(at)]
+        fixed = tuple([one if isinstance(one, int) else None for one in at])
+        found = self._tables.get((name, fixed))
+        if found is None:
+            found = self._tables[name, fixed] = self._part(definition, fixed)
+        return found[tuple([one for one in at if not isinstance(one, int)])]
 
     def _given(self, name: str) -> Values:
-        return self._constants(name) if name in self.context.tables else self.arrays[name]
+        if name not in self.context.tables:
+            return self.arrays[name]
+        if (name, ()) not in self._tables:
+            self._tables[name, ()] = self._constants(name)
+        return self._tables[name, ()]
 
     def _part(self, definition: Definition, fixed: Sequence[int | None]) -> Values:
         """All entries of a defined tensor at some fixed positions."""
@@ -314,6 +319,8 @@ def _size(term: Term, sizes: Mapping[str, int]) -> int:
 
 def _joined(join: Any, values: Sequence[Values]) -> Values:
     """Small arrays first: what depends on less is joined before it is spread out."""
+    if len(values) == 2:
+        return join(*values)
     found, *others = sorted(values, key=_axes)
     for one in others:
         found = join(found, one)

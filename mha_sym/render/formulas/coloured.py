@@ -21,9 +21,9 @@ class Coloured(Latex):
 
     marked: frozenset[int] = field(default_factory=frozenset)
 
-    def written(self, term: Term, level: int) -> Written:
+    def _written(self, term: Term, level: int) -> Written:
         """The term, marked if it is one of these objects."""
-        text, kind = super().written(term, level)
+        text, kind = super()._written(term, level)
         return (f"{BEGIN}{text}{END}", kind) if id(term) in self.marked else (text, kind)
 
     def coloured(self, term: Term, changed: Sequence[Path]) -> str:

@@ -23,7 +23,7 @@ from mha_sym.proof.terms import (
     join,
     subst,
 )
-from mha_sym.render.reading import FAMILIES, tidy
+from mha_sym.render.formulas.letters import FAMILIES, tidy
 
 
 def shown_definition(name: str, definition: Definition) -> tuple[Entry, Term]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mha_sym.render.formulas.breaks import plain
 
@@ -35,7 +36,12 @@ def latex_width(text: str) -> float:
         >>> round(latex_width(r"\frac{a}{b + c}"), 1), round(latex_width("x_{r}"), 2)
         (2.5, 0.93)
     """
-    return _width(iter(_TOKEN.findall(plain(text).replace(BEGIN, "").replace(END, ""))))
+    return _whole(plain(text).replace(BEGIN, "").replace(END, ""))
+
+
+@lru_cache(maxsize=1 << 12)
+def _whole(text: str) -> float:
+    return _width(iter(_TOKEN.findall(text)))
 
 
 def _width(tokens: Iterator[str]) -> float:

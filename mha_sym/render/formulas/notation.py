@@ -74,6 +74,8 @@ class Notation(ABC):
 
     names: Mapping[str, Symbol] = field(default_factory=dict)
     letters: Mapping[str, str] = field(default_factory=dict)
+    #: what was written of which object, and how deep: lines share most of their parts, and the parts live as long
+    known: dict[tuple[int, int], tuple[Term, Written]] = field(default_factory=dict, repr=False, compare=False)
 
     #: between factors; between two numbers; signs, and what stands for anything
     SPACE, DOT, MINUS = " ", "·", "-"
@@ -149,6 +151,12 @@ class Notation(ABC):
 
     def written(self, term: Term, level: int) -> Written:
         """The term and how tightly it holds together; ``level`` says how deep inside another it stands."""
+        found = self.known.get((id(term), level))
+        if found is None:
+            found = self.known[id(term), level] = term, self._written(term, level)
+        return found[1]
+
+    def _written(self, term: Term, level: int) -> Written:
         match term:
             case Num(value):
                 if value < 0:

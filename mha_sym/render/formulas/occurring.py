@@ -40,7 +40,8 @@ class Occurring:
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
-        self.opened: set[str] = set()
+        #: the definitions that were opened, as they are shown
+        self.opened: dict[str, tuple[Entry, Term]] = {}
         self.variables: dict[Var, None] = {}
         self.sizes: dict[str, None] = {}
         self.bijections: dict[str, None] = {}
@@ -73,9 +74,8 @@ class Occurring:
             name = waiting.pop(0)
             definition = definitions.get(name)
             if definition is not None and name not in self.opened:
-                self.opened.add(name)
                 before = len(self.names)
-                entry, body = shown_definition(name, definition)
+                entry, body = self.opened[name] = shown_definition(name, definition)
                 for index in entry.at:
                     self.place(index)
                 self.read(body)
@@ -119,10 +119,13 @@ def names_of(term: Term) -> Iterator[str]:
 
 def entries_of(term: Term) -> Iterator[Entry]:
     """The entries in a term, as often as they occur."""
-    if isinstance(term, Entry):
-        yield term
-    for child in children(term):
-        yield from entries_of(child)
+    waiting = [term]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Entry):
+            yield one
+        else:
+            waiting += reversed(children(one))
 
 
 def variables_in(term: Term) -> set[Var]:

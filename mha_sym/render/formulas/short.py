@@ -35,11 +35,11 @@ from mha_sym.proof.terms import (
 )
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.folded import Folder
+from mha_sym.render.formulas.letters import tidy
 from mha_sym.render.formulas.notation import FACTOR, PRODUCT, SUM, Notation, Written
 from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.places import merged, occurring
 from mha_sym.render.formulas.scripts import SUPERSCRIPT, Latex, Unicode
-from mha_sym.render.reading import tidy
 
 #: letters for a compound position that is named, first choice first
 _LETTERS = ("c", "e", "i", "p")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mha_sym.proof.terms import Index, Term
 from mha_sym.render.formulas.changes import Path
@@ -30,7 +31,7 @@ class Writer:
     words: Vocabulary
     links: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def notation(self) -> Coloured:
         """The signs."""
         return Coloured(self.words.names, self.words.letters_for)
@@ -74,8 +75,12 @@ class Writer:
             >>> Writer(Vocabulary()).prose("T < S & more")
             '<math alttext="T &lt; S"><mi>T</mi><mo form="infix">&lt;</mo><mi>S</mi></math> &amp; more'
         """
-        parts = re.split(rf"\b({'|'.join(map(re.escape, self.links))})\b", text) if self.links else [text]
+        parts = self._linked.split(text) if self.links else [text]
         return "".join(self.link(part) if n % 2 else self._prose(part) for n, part in enumerate(parts))
+
+    @cached_property
+    def _linked(self) -> re.Pattern[str]:
+        return re.compile(rf"\b({'|'.join(map(re.escape, self.links))})\b")
 
     def _prose(self, text: str) -> str:
         return "".join(_drawn(one.text) if one.formula else escaped(one.text) for one in pieces(text))
