@@ -30,12 +30,13 @@ from mha_sym.proof.terms import (
 def cancel_in_monomial(rw: Rewriter, term: Term, path: Path) -> Term | None:
     """``sum_k a_k / (sum_k a_k) = 1``, found among the factors of a monomial."""
     variables, _, atoms = atoms_of(term)
-    for atom in atoms:
-        if isinstance(atom, Apply) and atom.name == "inv":
-            for names in _matches(atom.arg, variables, atoms):
-                new = _cancel_with(rw, term, path, names, atom)
-                if new is not None:
-                    return new
+    inverses = [a for a in atoms if isinstance(a, Apply) and a.name == "inv"]
+    known = [(canonical_key(a, {}), free(a)) for a in atoms] if inverses else []
+    for atom in inverses:
+        for names in _matches(atom.arg, variables, known):
+            new = _cancel_with(rw, term, path, names, atom)
+            if new is not None:
+                return new
     return None
 
 
@@ -116,25 +117,27 @@ def _inverses_of_sums(term: Term) -> set[Apply]:
     return {a for a in atoms if isinstance(a, Apply) and a.name == "inv" and isinstance(a.arg, Add)}
 
 
-def _matches(inner: Term, variables: list[Var], atoms: tuple[Term, ...]) -> list[list[str]]:
-    """Ways in which the term under an inverse occurs among the atoms: the names of its variables there."""
+def _matches(inner: Term, variables: list[Var], known: list[tuple[str, frozenset[str]]]) -> list[list[str]]:
+    """Ways in which the term under an inverse occurs among the atoms: the names of its variables there.
+
+    Of the atoms their keys and the names in them are ``known``.
+    """
     own, body = nest(inner)
     wanted = body.args if isinstance(body, Mul) else (body,)
     found = []
-    keys = [canonical_key(a, {}) for a in atoms]
     for choice in permutations(variables, len(own)):
         if any(domain_key(a.domain) != domain_key(b.domain) for a, b in zip(own, choice, strict=True)):
             continue
         new: dict[str, Index] = {a.name: b for a, b in zip(own, choice, strict=True)}
-        left = dict(enumerate(keys))
+        left = dict(enumerate(known))
         for one in wanted:
             text = canonical_key(subst(one, new), {})
-            place = next((n for n, k in left.items() if k == text), None)
+            place = next((n for n, (k, _) in left.items() if k == text), None)
             if place is None:
                 break
             del left[place]
         else:
             names = [v.name for v in choice]
-            if all(not free(atoms[n]) & set(names) for n in left):
+            if all(occurring.isdisjoint(names) for _, occurring in left.values()):
                 found.append(names)
     return found

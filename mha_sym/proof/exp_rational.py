@@ -32,13 +32,13 @@ class Beyond(Exception):
 
 
 class Exponent:
-    """A polynomial as a key: hashed by its monomials alone, since coefficients are slow to hash."""
+    """A polynomial as a key: hashed by monomials with numerators, since rationals are slow to hash."""
 
     __slots__ = ("_hash", "poly")
 
     def __init__(self, poly: Poly) -> None:
         self.poly = poly
-        self._hash = hash(frozenset(poly.keys()))
+        self._hash = hash(frozenset([(monomial, c.numerator) for monomial, c in poly.items()]))
 
     def __hash__(self) -> int:
         return self._hash
@@ -102,7 +102,8 @@ class ExpField:
         names: the generators.
         roots: the primes of which roots occur.
         degree: a number that all roots divide: 2 for square roots.
-        limit: how much work is allowed in all: numbers added in products of monomials, with some more for each product.
+        limit: how much work is allowed in all: numbers added in products of monomials and in sums of exponents, with
+            some more for each.
         point: values of the generators, near which `maximum` says which of two elements is the larger.
 
     Example:
@@ -199,10 +200,13 @@ class ExpField:
             return y
         if y is self._unit:
             return x
-        self.work += len(x) * len(y) * self._each
+        self._spend(len(x) * len(y))
+        return self._reduced(x * y) if self.primes else x * y
+
+    def _spend(self, monomials: int) -> None:
+        self.work += monomials * self._each
         if self.work > self.limit:
             raise Beyond("too many terms")
-        return self._reduced(x * y) if self.primes else x * y
 
     def _reduced(self, poly: Poly) -> Poly:
         """With ``s^2 = n`` for every root."""
@@ -229,7 +233,10 @@ class ExpField:
     def _plus(self, p: Exponent, q: Exponent) -> Exponent:
         if p is self._nil:
             return q
-        return p if q is self._nil else Exponent(p.poly + q.poly)
+        if q is self._nil:
+            return p
+        self._spend(len(p.poly) + len(q.poly))
+        return Exponent(p.poly + q.poly)
 
     def total(self, elements: Iterable[ExpRational]) -> ExpRational:
         """The sum of some elements."""

@@ -270,6 +270,19 @@ def test_work_is_limited() -> None:
             total = total * total
 
 
+def test_powers_of_sums_of_exponentials_take_work_and_not_the_machine() -> None:
+    """All their exponents have the same monomials: they count as work, and differ in what they are looked up by."""
+    field = ExpField([f"x{n}" for n in range(6)], limit=300_000)
+    row = field.total(map(field.exp, field.generators))
+    power = row * row * row * row
+    (exponents,) = power.parts.values()
+    assert len({*map(hash, exponents)}) == len(exponents) == math.comb(9, 4)
+    assert field.work > 0
+    with pytest.raises(Beyond, match="too many terms"):
+        for _ in range(8):
+            power = power * row
+
+
 def test_the_larger_of_two_is_decided_at_the_point() -> None:
     field = ExpField(["a", "b"], roots=[2], point=[3, 4])
     a, b = field.generators
