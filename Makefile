@@ -16,7 +16,7 @@ prove: .venv/installed
 test: .venv/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 soundness: .venv/installed-for-tests
 	$(BIN)/python -m tests.soundness.run $(PARTS)

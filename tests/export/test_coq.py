@@ -109,8 +109,8 @@ def test_an_exported_theorem_stands_alone_and_rests_on_nothing_else(name: str, t
 @pytest.mark.slow
 @pytest.mark.skipif(os.environ.get("MHA_SYM_COQ") != "all", reason="minutes: set MHA_SYM_COQ=all for every theorem")
 @pytest.mark.parametrize("name", [name for name in theorem_names() if name not in SMALL])
-def test_every_other_theorem_is_accepted(name: str, tmp_path: Path) -> None:
-    done = verdict(tmp_path, exported(load(name)))
+def test_every_other_theorem_is_accepted(name: str, directory: Path) -> None:
+    done = verdict(directory, beside_the_laws(exported(load(name))), name)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "Closed under the global context"
 
