@@ -43,7 +43,7 @@ from mha_sym.proof import schema, scope, terms
 from mha_sym.proof.certificate_file import difference, dump, read, statement, write
 from mha_sym.proof.checker import Rejected, check_all
 from mha_sym.proof.prover import prove
-from mha_sym.proof.reader import digest
+from mha_sym.proof.reader import _check_size, digest
 from mha_sym.proof.recheck import CODES, recheck, recheck_apart
 from mha_sym.proof.rules import RULES
 from mha_sym.proof.schema import Unreadable
@@ -423,6 +423,15 @@ def test_unreadable_files_say_where(bad: str | bytes, message: str) -> None:
     with pytest.raises(Unreadable, match=f"^{message}" if message.startswith(r"\$") else message):
         read(bad)
     assert recheck(bad)["verdict"] == "unreadable"
+
+
+def test_sizes_up_to_the_bounds_are_read() -> None:
+    full = terms.Mul((terms.Add((terms.Size("a"), terms.Size("b"))),) * 6)  # 64 products when multiplied out
+    more = terms.Add((full, terms.Size("c")))
+    _check_size(terms.Domain("x", full), schema.MAX_DOMAIN, "$")
+    for size, tree in ((full, schema.MAX_DOMAIN + 1), (more, 9)):
+        with pytest.raises(Unreadable, match="too large a size"):
+            _check_size(terms.Domain("x", size), tree, "$")
 
 
 def test_no_depth_of_brackets_escapes() -> None:

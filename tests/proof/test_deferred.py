@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 import sympy
 
-from mha_sym.proof.deferred import Graph, Node, Values, below, compare
+from mha_sym.proof.deferred import Graph, Node, Values, _is_positive, _may_close, below, compare
 from mha_sym.proof.exp_rational import Beyond
 
 
@@ -183,3 +183,25 @@ def test_work_is_what_the_fields_did() -> None:
     values = Values((x * (y + z), x * y + x * z), 10_000)
     values.of(x * (y + z)), values.of(x * y + x * z)
     assert open_.same and open_.work == values.field.work > 0
+
+
+def test_what_is_positive_by_its_form() -> None:
+    graph = Graph(1000)
+    (x,) = leaves(graph, 1)
+    weight, half = graph.exp(x), graph.rational(Fraction(1, 2))
+    known = {weight.number, half.number}
+    for node in (weight, half, weight + half, weight * half, graph.inverse(weight + half)):
+        assert _is_positive(node, {*known, (weight + half).number})
+    for node in (x, graph.zero, graph.minus_one, weight + x, graph.maximum(weight, half), graph.inverse(x)):
+        assert not _is_positive(node, known)
+
+
+def test_what_is_closed_may_divide_by_anything() -> None:
+    """It has one value on both sides, whatever that is; what stays open must divide by what is positive."""
+    graph = Graph(1000)
+    x, y = leaves(graph, 2)
+    quotient, larger = graph.inverse(x), graph.maximum(x, y)
+    closed = {quotient.number, larger.number}
+    assert _may_close(below([quotient * larger], closed), closed)
+    assert not _may_close(below([graph.inverse(larger)], closed), closed)
+    assert not _may_close(below([graph.maximum(quotient, x)], closed), closed)

@@ -228,7 +228,8 @@ def test_rows_that_never_have_a_value() -> None:
 @pytest.mark.parametrize(
     ("value", "about"),
     [(sympy.Rational(2, 3), 2 / 3), (sympy.sqrt(2), 2**0.5), (2 * sympy.sqrt(3) + 1, 2 * 3**0.5 + 1),
-     (sympy.Rational(1, 2) ** sympy.Rational(1, 3), 0.5 ** (1 / 3)), (sympy.Integer(-4), -4.0)],
+     (sympy.Rational(1, 2) ** sympy.Rational(1, 3), 0.5 ** (1 / 3)), (sympy.Integer(-4), -4.0),
+     (sympy.cos(2), np.cos(2)), (1 + sympy.sin(sympy.sqrt(5)), 1 + np.sin(5**0.5))],
 )  # fmt: skip
 def test_numbers_as_balls(value: Any, about: float) -> None:
     made = Balls().number(value)
@@ -246,8 +247,9 @@ def test_balls() -> None:
     assert not surely_different(balls.one, balls.inverse(balls.zero))
     assert balls.maximum(balls.zero, balls.one) == 1 and balls.exp(balls.one).contains(balls.exp(balls.one).mid())
     assert float(balls.exp(balls.one).mid()) == pytest.approx(np.e)
-    with pytest.raises(ValueError, match="made of rationals"):
-        balls.number(sympy.Symbol("n"))
+    for other in (sympy.Symbol("n"), sympy.Integer(2) ** sympy.sqrt(2)):
+        with pytest.raises(ValueError, match="made of rationals"):
+            balls.number(other)
 
 
 @pytest.mark.parametrize("on", [True, False])

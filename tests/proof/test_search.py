@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from mha_sym.proof.checker import Certificate, check
+from mha_sym.proof.normal import _direction
 from mha_sym.proof.prover import heights, prove_goal
 from mha_sym.proof.rewrite import MOST_STEPS, TooLong, match_entry, mentions, without_number
 from mha_sym.proof.rules import Context, Definition, Goal
@@ -195,6 +196,8 @@ PROVED: dict[str, tuple[Term, Term]] = {
     "renumbered together": (
         over(mul(e("x", pi(r)), e("y", pi(r)), e("z", q)), r, q),
         mul(over(mul(e("x", r), e("y", r)), r), over(e("z", q), q))),
+    "renumbered inside": (
+        over(mul(e("x", pi(r)), e("y", s, pi(r))), s, r), over(mul(e("x", r), e("y", s, r)), s, r)),
     "renumbered pairs": (
         over(mul(e("x", Join(HK, (pi(r), j))), e("y", pi(r))), r, j),
         over(mul(e("x", Join(HK, (r, j))), e("y", r)), j, r)),
@@ -207,10 +210,11 @@ PROVED: dict[str, tuple[Term, Term]] = {
         e("E", t), over(mul(over(mul(e("x", s, p), exp(e("y", p, r))), p), le(s, t, 1)), r, s)),
     "parts of a pair in a definition": (e("F", Join(HK, (r, j))), mul(e("z", r), e("z", j))),
     "a table": (over(e("q", a, At(1)), a), number(Fraction(3, 2))),
+    "a table at any place": (mul(e("q", a, b), x), mul(x, e("q", a, b))),
     "a table of two axes": (
         over(mul(e("q", a, b), e("q", a, b)), a, b), number(sum(value**2 for value in CONTEXT.tables["q"].values()))),
 }  # fmt: skip
-VARIABLES = (s, u, t, p, r, q, j, c)
+VARIABLES = (s, u, t, p, r, q, j, c, a, b)
 
 
 def proof(left: Term, right: Term, context: Context = CTX) -> Certificate | tuple[Term, Term]:
@@ -287,6 +291,13 @@ def test_lemmas_are_used_towards_what_is_simpler() -> None:
         assert isinstance(found, Certificate)
         assert check(found, context) == found.goal
         assert "unfold" not in {step.rule for step in (*found.left, *found.right)}
+
+
+def test_an_entry_at_bare_variables_is_replaced_rather_than_another() -> None:
+    bare, moved = e("u", r), e("v", pi(r))
+    assert _direction(bare, moved) == (False, bare)
+    assert _direction(moved, bare) == (True, bare)
+    assert _direction(bare, e("v", s)) == (False, bare)
 
 
 def test_a_search_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

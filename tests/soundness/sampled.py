@@ -77,6 +77,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "exp_rational": {
         "0 -> -1": "counts work from another number",
         "Exponent(poly) if poly else self._nil -> Exponent(poly)": "saves an object",
+        "__init__: 16 -> 15": "rings are a little smaller, and still large enough",
     },
     "exponential_sums": {
         "Gt -> GtE": "a limit of memory", "Mult -> Add": "a limit of memory", "1 -> 2": "other primes are drawn",
@@ -103,6 +104,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
             "the next law guards a bracket by itself, too",
         "other != number and (not where) and (place != number) -> place != number": "what does not apply is not done",
     },
+    "normal": dict.fromkeys(("_collect: 0 -> 1", "_collect: 0 -> -1"), "counts binders from another number"),
     "order": {
         **dict.fromkeys(
             ("'(' -> '(x'", "')' -> ')x'", "'#' -> '#x'", "_key: 'B' -> 'Bx'",
