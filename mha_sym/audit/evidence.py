@@ -27,7 +27,7 @@ from mha_sym.audit.specification import Specification
 from mha_sym.axes import axis, size_symbol
 from mha_sym.errors import AxisProblem, NoValue
 from mha_sym.evaluate import evaluate_all
-from mha_sym.expr import Expr, Map, Reduce, Rename, Repeat, Softmax, Transpose, inputs, walk
+from mha_sym.expr import Expr, Map, Permute, Reduce, Rename, Repeat, Softmax, Transpose, inputs, walk
 from mha_sym.plan import plan_of
 
 #: how many roundings of its largest entry an output is usually off by at most
@@ -100,7 +100,7 @@ class Evidence:
         x = [self.setting.arrays[name] for name in ("X_q", "X_k", "X_v")]
         return all(one is x[0] or (one.shape == x[0].shape and bool(np.array_equal(one, x[0]))) for one in x)
 
-    @property
+    @cached_property
     def forms(self) -> Forms:
         """The faulty forms on axes that coincide as they do here."""
         return forms_of(self.spec, self.ties, self.same)
@@ -148,6 +148,11 @@ class Forms:
             }
         return self._singles
 
+    @cached_property
+    def turning(self) -> frozenset[str]:
+        """Those of the single faults that put heads into an order that has to be found."""
+        return frozenset(name for name, form in self.singles.items() if permutes(form.y))
+
     @property
     def same(self) -> dict[str, Stages]:
         """Every symmetry that is possible here, by name."""
@@ -160,11 +165,12 @@ class Forms:
         A fault of something that is not there, such as a mask, changes nothing.
         """
         try:
-            return self.builder.build(*(one.edits for one in which if self._is_possible(one)))
+            return self.builder.build(*(one.edits for one in which if self.is_possible(one)))
         except AxisProblem:
             return None
 
-    def _is_possible(self, fault: Fault) -> bool:
+    def is_possible(self, fault: Fault) -> bool:
+        """Whether what a fault needs is there."""
         if fault not in self._possible:
             self._possible[fault] = fault.possible(self.at)
         return self._possible[fault]
@@ -314,6 +320,11 @@ def empty_rows(on: Evidence, form: Stages) -> Array:
     for kept in predicted(on, counts).values():
         rows |= (kept == 0).any(axis=1)
     return rows
+
+
+def permutes(y: Expr) -> bool:
+    """Whether heads are permuted in an expression."""
+    return any(isinstance(node, Permute) for node in walk(y))
 
 
 def largest(values: Iterable[Array]) -> float:

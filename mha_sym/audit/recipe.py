@@ -25,6 +25,8 @@ from mha_sym.pattern import einsum, rearrange
 #: what may stand in a slot; its arguments are told at `SLOTS`
 Slot: TypeAlias = Callable[..., Any]
 Edits: TypeAlias = Mapping[str, Slot]
+#: what changes a value, one after the other, by slot
+Moves: TypeAlias = Mapping[str, tuple[Slot, ...]]
 
 Part = TypeVar("Part")
 
@@ -169,7 +171,7 @@ def _split(letter: str) -> Slot:
 
 
 def _positions(at: Site, q: Expr, k: Expr) -> tuple[Expr, Expr]:
-    return with_positions(at.d, q, k, at.options)
+    return with_positions(at.d, q, k, Options(angles=at.angles))
 
 
 def _product(at: Site, q: Expr, k: Expr) -> Expr:
@@ -236,6 +238,18 @@ def compatible(*edits: Edits) -> bool:
     return len(replaced) == len({name for name, _ in replaced})
 
 
+def chosen(*edits: Edits) -> tuple[dict[str, Slot], dict[str, tuple[Slot, ...]]]:
+    """What stands in every slot that is replaced whole, and what changes values, with these edits.
+
+    Example:
+        >>> slots, moves = chosen({"join": _join, "after": _output})
+        >>> slots["join"] is _join, moves["after"] == (_output,), moves["before"]
+        (True, True, ())
+    """
+    slots = {**RIGHT, **{name: slot for one in edits for name, slot in one.items() if name in RIGHT}}
+    return slots, {name: tuple(one[name] for one in edits if name in one) for name in SLOTS if name not in RIGHT}
+
+
 def build(at: Site, *edits: Edits) -> Stages:
     """The stages of the layer with these edits; of the combined form if there are none.
 
@@ -269,8 +283,7 @@ class Builder:
 
     def build(self, *edits: Edits) -> Stages:
         """The stages of the layer with these edits."""
-        slots = {**RIGHT, **{name: slot for one in edits for name, slot in one.items() if name in RIGHT}}
-        moves = {name: tuple(one[name] for one in edits if name in one) for name in SLOTS if name not in RIGHT}
+        slots, moves = chosen(*edits)
         key = (*moves["around"], _END, *moves["before"], _END, *(slots[f"split_{letter}"] for letter in "qkv"))
         key += (_END, slots["positions"], *moves["heads"])
         at, undo, (q, k, v) = self._once(key, lambda: self._heads(slots, moves))
@@ -295,7 +308,7 @@ class Builder:
             self._made[key] = make()
         return self._made[key]
 
-    def _heads(self, slots: Edits, moves: Mapping[str, tuple[Slot, ...]]) -> Any:
+    def _heads(self, slots: Edits, moves: Moves) -> Any:
         at, undo = self.at, []
         for one in moves["around"]:
             at, back = one(at)

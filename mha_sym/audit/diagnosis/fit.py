@@ -11,10 +11,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from mha_sym.audit.evidence import Evidence, empty_rows, largest, predicted
+from mha_sym.audit.evidence import Evidence, empty_rows, largest, permutes, predicted
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.precision import Array
-from mha_sym.expr import Expr, Permute, walk
 
 #: all orders of heads are tried up to this many heads, beyond it only rotations, the reverse and exchanges of two
 _ALL_ORDERS = 4
@@ -111,7 +110,3 @@ def _swapped(order: tuple[int, ...], i: int, j: int) -> tuple[int, ...]:
     new[i], new[j] = new[j], new[i]
     return tuple(new)
 
-
-def permutes(y: Expr) -> bool:
-    """Whether heads are permuted in an expression."""
-    return any(isinstance(node, Permute) for node in walk(y))

@@ -12,18 +12,19 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from mha_sym.attention.forms import Stages
 from mha_sym.audit.catalogue.heads import cut_into
 from mha_sym.audit.catalogue.scale_at_sizes import SCALES_AT_SIZES, constant_scale
-from mha_sym.audit.diagnosis.fit import NEARER, fit, near, orders, permutes
+from mha_sym.audit.diagnosis.course import Course, course_of
+from mha_sym.audit.diagnosis.fit import NEARER, fit, near, orders
 from mha_sym.audit.diagnosis.scales import fitted_scale, simple_numbers
+from mha_sym.audit.diagnosis.staged import Staged, of_singles
 from mha_sym.audit.evidence import Evidence, largest, predicted
 from mha_sym.audit.faults import FAMILIES, Fault, faults_of_positions, find_fault, name_of
 from mha_sym.audit.recipe import compatible
 from mha_sym.expr import Expr
 
 #: how many sets of faults are evaluated at a time; after each lot, what has been found ends the search
-_LOT = 350
+_LOT = 700
 #: families of which two faults are tried together; of the others one fault excludes the rest
 _PAIR_WITHIN = ("mask", "biases", "inputs", "weights", "values")
 #: how many faults of each family take part in sets of three, and how many sets are tried at most
@@ -88,7 +89,7 @@ class Search:
         for case in dict.fromkeys(one.case for one in self.bad):
             forms = firsts[case].forms.singles
             self.tried |= set(forms)
-            self.matching[case] = [(find_fault(name),) for name in _matches(firsts[case], _outputs(forms))]
+            self.matching[case] = [(find_fault(name),) for name in _alone(firsts[case])]
         every = dict.fromkeys(which for found in self.matching.values() for which in found)
         return [which for which in every if self.explains(which)]
 
@@ -151,12 +152,11 @@ class Search:
     def _together(self, on: Evidence, sets: Iterable[Which]) -> tuple[list[Which], int]:
         """The sets of faults that explain everything, looked for on one run lot by lot; and how many were tried."""
         count, rest = 0, iter(sets)
+        here = Lots(on)
         while lot := list(islice(rest, _LOT)):
-            built = {which: form for which in lot if (form := _form(on, which)) is not None}
-            count += len(built)
-            named = {name_of(which): which for which in built}
-            close = _matches(on, {name: built[which].y for name, which in named.items()})
-            found = [named[name] for name in close if self.explains(named[name])]
+            close, possible = here.near(lot)
+            count += possible
+            found = [which for which in close if self.explains(which)]
             if found:
                 return found, count
         return [], count
@@ -171,7 +171,7 @@ class Search:
 
     def _distinct(self, on: Evidence) -> list[Fault]:
         """The single faults that can be seen here, one for all that give the same output; those looked for in sets."""
-        values = predicted(on, {name: y for name, y in _outputs(on.forms.singles).items() if not permutes(y)})
+        values = of_singles(on)
         slack = max(_ALIKE, 4 * on.rounding) * largest([on.found["y"]])
         kept: list[str] = []
         right = on.found["y"]
@@ -187,26 +187,60 @@ class Search:
         return [find_fault(name) for name in kept]
 
 
-def _form(on: Evidence, which: Which) -> Stages | None:
-    """The form with several faults; heads are not permuted whose number is another one."""
-    form = on.forms_for(which).form(*which)
-    recut = any(one.family == "heads" for one in which)
-    return None if form is None or (recut and permutes(form.y)) else form
-
-
 def _go_together(*which: Fault) -> bool:
     return compatible(*(one.edits for one in which))
 
 
-def _matches(on: Evidence, forms: Mapping[str, Expr]) -> list[str]:
-    """Which of some outputs are that of the implementation, roughly; `fit` judges."""
-    plain = {name: y for name, y in forms.items() if not permutes(y)}
-    found = [name for name, value in predicted(on, plain).items() if near(on, value)]
-    for order in orders(on.setting.sizes["h"]):
-        turned = {name: y for name, y in forms.items() if name not in plain and name not in found}
-        found += [name for name, y in predicted(on, turned, {"pi": order}).items() if near(on, y)]
-    return [name for name in forms if name in found]
+def _alone(on: Evidence) -> list[str]:
+    """The single faults whose output is that of the implementation, roughly; `fit` judges."""
+    forms = on.forms
+    found = {name for name, value in of_singles(on).items() if near(on, value)}
+    found |= set(_in_some_order(on, {name: forms.singles[name].y for name in forms.turning}))
+    return [name for name in forms.singles if name in found]
 
 
-def _outputs(forms: Mapping[str, Stages]) -> dict[str, Expr]:
-    return {name: form.y for name, form in forms.items()}
+def _in_some_order(on: Evidence, turned: Mapping[str, Expr]) -> list[str]:
+    """Those outputs that are that of the implementation with heads in some order."""
+    found: list[str] = []
+    for order in orders(on.setting.sizes["h"]) if turned else ():
+        left = {key: y for key, y in turned.items() if key not in found}
+        found += [key for key, y in predicted(on, left, {"pi": order}).items() if near(on, y)]
+    return found
+
+
+class Lots:
+    """Which of many sets of faults come near to the output of one run.
+
+    Args:
+        on: the run.
+    """
+
+    def __init__(self, on: Evidence) -> None:
+        self.on = on
+        self._usual = Staged(on, course_of(on.forms))
+        self._usual.outputs({name: (find_fault(name),) for name in of_singles(on)}, keep=True)
+        names = [name for name in on.setting.sizes if name != "B"]  # samples are batched where they are a symbol
+        self._numbered = Staged(on, Course(on.numbered(*names)))
+
+    def near(self, sets: Sequence[Which]) -> tuple[list[Which], int]:
+        """Those that are near, and how many could be made at all."""
+        turning, found, count = self.on.forms.turning, set[Which](), 0
+        for at_sizes, staged in ((False, self._usual), (True, self._numbered)):
+            mine = [which for which in sets if any(one.at_sizes for one in which) == at_sizes]
+            plain = [which for which in mine if not any(one.name in turning for one in which)]
+            values, possible = staged.outputs({which: which for which in plain})
+            count += possible
+            found |= {which for which, value in values.items() if near(self.on, value)}
+        turned = self._turned(sets)
+        orderly = set(_in_some_order(self.on, turned))
+        return [which for which in sets if which in found or name_of(which) in orderly], count + len(turned)
+
+    def _turned(self, sets: Sequence[Which]) -> dict[str, Expr]:
+        """The outputs of those in which heads have an order; it is that of heads whose number is the declared one."""
+        made = {}
+        for which in sets:
+            if any(one.name in self.on.forms.turning for one in which):
+                form = self.on.forms_for(which).form(*which)
+                if form is not None and not any(one.family == "heads" for one in which):
+                    made[name_of(which)] = form.y
+        return made
