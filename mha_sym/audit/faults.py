@@ -64,6 +64,7 @@ class Fault:
         random: whether it makes the output random, so that no output can be reproduced.
         at_sizes: whether it is built at sizes that are numbers only, those of a run.
         alone: whether it is looked for by itself only, not together with others: a variant that is rare.
+        meant: what it is in a few words, where it is no fault if it is meant.
 
     Example:
         >>> find_fault("scale_missing").mend
@@ -84,6 +85,7 @@ class Fault:
     random: bool = False
     at_sizes: bool = False
     alone: bool = False
+    meant: str = ""
 
     def __post_init__(self) -> None:
         unknown = set(self.edits) - set(SLOTS)

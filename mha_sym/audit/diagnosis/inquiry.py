@@ -14,6 +14,7 @@ from mha_sym.audit.diagnosis.diagnose import More, diagnose, effects
 from mha_sym.audit.diagnosis.explanation import Diagnosis
 from mha_sym.audit.diagnosis.findings import Findings
 from mha_sym.audit.diagnosis.heads import HeadCheck, check_heads, locate_head_mask
+from mha_sym.audit.diagnosis.own_bias import own_bias
 from mha_sym.audit.diagnosis.probes import Probe, run_probes
 from mha_sym.audit.diagnosis.steps import nine_steps
 from mha_sym.audit.diagnosis.symmetry import shown_symmetries
@@ -42,31 +43,40 @@ def inquire(
     if not evidence:
         return Findings(steps=nine_steps(evidence, Diagnosis(), (), said))
     wrong = [one for one in evidence if one.wrong]
-    diagnosis = _diagnosis(evidence, more, pairs)
+    diagnosis = _diagnosis(evidence, impl, more, pairs)
     if any(one.nan is not None for one in evidence):
         return Findings(diagnosis, nine_steps(evidence, diagnosis, (), said, unseen="not tried where rows are NaN"))
     heads, trouble, located = _heads(impl, wrong[0] if wrong else evidence[0])
+    if any(fault.meant for one in diagnosis.found for fault in one.faults):  # a bias is that of a head
+        heads = tuple(one for one in heads if one.theorem != "head_permutation_leaves_layer_unchanged")
     probes: tuple[Probe, ...] = ()
     if any("y" in one.wrong for one in evidence) or (wrong and not diagnosis.symmetries):
         probes = run_probes(impl, wrong[0], heads)
     return Findings(diagnosis, nine_steps(evidence, diagnosis, heads, said, trouble), probes, located)
 
 
-def _diagnosis(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
+def _diagnosis(
+    evidence: Sequence[Evidence], impl: Implementation | None, more: More | None, pairs: bool
+) -> Diagnosis:  # fmt: skip
     if any(one.nan is not None for one in evidence):
         return diagnosed(evidence)
     if any("y" in one.wrong for one in evidence):
         with collector_off():  # thousands of forms are made and all are kept until the last is compared
-            return _explained(evidence, more, pairs)
+            return _explained(evidence, impl, more, pairs)
     telling = _telling(evidence)
     return replace(Diagnosis(effects=effects(telling)), symmetries=shown_symmetries(evidence))
 
 
-def _explained(evidence: Sequence[Evidence], more: More | None, pairs: bool) -> Diagnosis:
-    """One fault, else another layout, else several faults, else a layout that has no name."""
+def _explained(
+    evidence: Sequence[Evidence], impl: Implementation | None, more: More | None, pairs: bool
+) -> Diagnosis:  # fmt: skip
+    """One fault, else a bias, else another layout, else several faults, else a layout that has no name."""
     found = diagnose(evidence, more, pairs=False)
     if any(not one.cases for one in found.found):
         return found
+    bias = None if impl is None else own_bias(impl, evidence)
+    if bias is not None:
+        return replace(found, found=(bias,))
     layouts = other_layouts(evidence)
     if layouts or not pairs:
         return replace(found, found=() if layouts else found.found, layouts=layouts)

@@ -65,7 +65,8 @@ def details_of(found: Findings) -> list[list[str]]:
 
 def _explained(one: Explanation, detail: bool) -> list[str]:
     where = f" in the case {', '.join(one.cases)}" if one.cases else ""
-    lines = [f"  FAULT  {one.name}{where}", *_rows(one)]
+    label = "FOUND" if all(fault.meant for fault in one.faults) else "FAULT"
+    lines = [f"  {label}  {one.name}{where}", *_rows(one)]
     shown = departures(*one.forms)
     for departure in shown[: _SHOWN if detail else len(one.faults)]:
         lines += _side_by_side(departure)

@@ -50,6 +50,9 @@ def headline(report: Reported) -> str:
         return f"COULD NOT BE CHECKED   {report.target}"
     wrong = report.first_wrong
     assert wrong is not None  # a report that disagrees has a stage that does
+    meant = [fault.meant for one in report.faults for fault in one.faults]
+    if meant and all(meant):
+        return f"DISAGREES   {report.target}: right but for {' and '.join(meant)}; no fault if that is meant"
     off = sum(not one.ok for one in report.stages)
     return (
         f"DISAGREES   {report.target}: {off} of {len(report.stages)} stages;"
