@@ -166,7 +166,8 @@ class _Opener:
         nodes = part(self.graph, number)
         constants = [one.op.value for one in nodes if isinstance(one.op, g.Constant) and one.op.value.ndim > 1]
         plain = all(isinstance(one.op, _KEPT) or one.op in (g.Map("float"), g.Map("add")) for one in nodes)
-        if not plain or len(constants) != 1:
+        own = self.length.free_symbols  # what is spread over the batch is no table of positions
+        if not plain or len(constants) != 1 or any(s.free_symbols - own for one in nodes for s in one.shape):
             return None
         symbols = [str(one) for one in self.length.free_symbols]
         for count in sorted(constants[0].shape, reverse=True):

@@ -224,3 +224,12 @@ def test_exact_values_are_those_of_numpy() -> None:
 
 def test_half_turned_is_what_it_says() -> None:
     assert half_turned(np.arange(4.0)).tolist() == [-2, -3, 0, 1]
+
+
+def test_a_mask_copied_along_the_batch_is_no_table_of_positions() -> None:
+    b, length = Builder(), sympy.Symbol("T", integer=True, positive=True)
+    kept = b.constant(np.triu(np.full((5, 5), -np.inf), 1)[1:])
+    part = b.slice(b.slice(kept, 0, 0, length), 1, 0, length)
+    wide = b.broadcast(part, (sympy.Symbol("B", integer=True, positive=True), length, length))
+    graph = b.graph(y=wide)
+    assert opened(graph, length)[0] == graph

@@ -160,6 +160,18 @@ def test_a_loop_over_positions_fixes_the_length_and_says_where() -> None:
     assert agree(made) == 1
 
 
+class Padded(nn.Module):
+    """Asks for a number that is 0 at the sizes of the trace, and 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * int(x.shape[0] // 4 + 1) + int(x.shape[1] // 100)
+
+
+def test_a_number_that_happens_to_be_0_or_1_is_no_truth_value() -> None:
+    made = from_module(Padded(), Call((Tensor("x", (B, T, 24)),)), {B: 3, T: 5})
+    assert set(made.fixed) == {B, T}
+
+
 def test_a_mask_in_a_buffer_is_good_as_far_as_it_goes() -> None:
     made = read(zoo.Fused(block=6))
     assert [str(one) for one in made.graph.notes.conditions] == ["T <= 6"]

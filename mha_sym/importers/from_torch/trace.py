@@ -236,10 +236,11 @@ class _Env(ShapeEnv):
 
     def _keep(self, asked: Any, answer: Any) -> None:
         inside, spoken, frame = _asker(sys._getframe(2))
-        if inside or (not spoken and answer in (True, False)):
+        truth = isinstance(answer, bool) or answer in (sympy.true, sympy.false)  # 0 and 1 are numbers
+        if inside or (not spoken and truth):
             return  # layouts in memory and broadcasting, which the graph checks again; but see `assumed`
         relation = plain(asked, self.ours)
-        if answer in (True, False):
+        if truth:
             fixes, held = False, relation if answer else sympy.Not(relation)
         else:
             fixes, held = True, sympy.Eq(relation, sympy.nsimplify(answer, rational=True))
