@@ -23,7 +23,8 @@ from typing import Any
 import torch
 
 from mha_sym.audit.frameworks.onnx_files import from_onnx
-from mha_sym.audit.implementation import Implementation, from_function
+from mha_sym.audit.functions import from_function
+from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proving import code as proving
 from mha_sym.audit.proving import widths as prove_widths
 from mha_sym.audit.target import as_implementation

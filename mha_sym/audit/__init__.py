@@ -4,7 +4,8 @@ Public: `Implementation` (how code is described) and `check` (run it beside the 
 """
 
 from mha_sym.audit.check import check, check_target
-from mha_sym.audit.implementation import Implementation, from_function
+from mha_sym.audit.functions import from_function
+from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.reports.report import CheckReport
 
 __all__ = ["CheckReport", "Implementation", "check", "check_target", "from_function"]

@@ -130,7 +130,7 @@ def _hiding_nothing(impl: Implementation, given: Mapping[str, Any]) -> dict[str,
     if not words:
         return {}
     sizes: dict[str, Any] = {"1": 1, "h": given.get("heads") or impl.heads or 1}
-    for word, token in (("x_q", "t"), ("x_k", "s"), ("x", "t"), ("x", "s")):
+    for word, token in (("x_q", "t"), ("x_k", "s"), ("x_kv", "s"), ("x", "t"), ("x", "s")):
         order = impl.order(word).replace("t", token).split()
         sizes |= dict(zip(order, given[word].shape, strict=True)) if word in given else {}
     return {word: _full(impl, [sizes[n] for n in impl.order(word).split()], word) for word in words}

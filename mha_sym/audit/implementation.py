@@ -1,7 +1,7 @@
 """Implementations: somebody's attention code, described so that it can be called and compared.
 
-Defines `Implementation` (how to call it, which layout its weights have, its sizes and conventions, what it shows of
-its inside) and `from_function` for plain functions.  `mha_sym.audit.frameworks.torch_modules` describes torch modules.
+Defines `Implementation`: how to call it, which layout its weights have, its sizes and conventions, what it shows of its
+inside.  `mha_sym.audit.functions` describes plain functions, `mha_sym.audit.frameworks.torch_modules` torch modules.
 Nothing here calls the implementation.
 """
 
@@ -9,41 +9,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from mha_sym.attention.layouts import CANONICAL, LAYOUTS, Layout, find_layout
+from mha_sym.attention.layouts import Layout, find_layout
 from mha_sym.attention.rotary import Rotary
+from mha_sym.audit.parameters import KEEPS as KEEPS
+from mha_sym.audit.parameters import MASKS as MASKS
+from mha_sym.audit.parameters import TAKES as TAKES
+from mha_sym.audit.parameters import words_of
 from mha_sym.audit.precision import roundoff
-from mha_sym.audit.stub import function_stub
 from mha_sym.errors import TargetProblem
-
-#: what an implementation may take besides stored weights by name: word, order of axes, meaning
-TAKES: dict[str, tuple[str, str]] = {
-    "x": ("b t m", "the input of self-attention"),
-    "x_q": ("b t m", "the input that the queries are made of"),
-    "x_k": ("b s m", "the input that the keys are made of"),
-    "x_v": ("b s m", "the input that the values are made of"),
-    "weights": ("", "all stored weights, a dict by name"),
-    "heads": ("", "the number of heads, an int"),
-    "kv_heads": ("", "the number of key and value heads where there are fewer, an int"),
-    "mask": ("t s", "a mask that is added to the scores, or None"),
-    "keep": ("t s", "a boolean mask, True where a query may attend to a key, or None"),
-    "drop": ("t s", "a boolean mask, True where a query may not attend to a key, or None"),
-    "key_keep": ("b s", "a boolean padding mask, True for keys that count, or None"),
-    "key_drop": ("b s", "a boolean padding mask, True for keys that are padding, or None"),
-    "causal": ("", "whether later keys are hidden, a bool"),
-    "cos": ("t k", "the cosines of rotary positions, (t, r) or (t, r/2) for the r features that are turned"),
-    "sin": ("t k", "the sines of rotary positions, as cos"),
-    "head_mask": ("h", "a gate for every head, 1 keeps it and 0 removes it, or None"),
-    "need_weights": ("", "whether the attention weights are to be returned too, a bool"),
-}
-
-#: those of them that are boolean masks, and all that hide keys
-KEEPS: tuple[str, ...] = ("keep", "drop", "key_keep", "key_drop")
-MASKS: tuple[str, ...] = ("mask", *KEEPS, "causal")
 
 #: what an implementation may return, and the order of axes that is expected
 STAGES: dict[str, str] = {
@@ -51,15 +29,8 @@ STAGES: dict[str, str] = {
     "z": "b h t v", "c": "b t (h v)", "y": "b t m",
 }  # fmt: skip
 
-#: other spellings of parameters that are understood, in lower case and without underscores
-_SPELLINGS: dict[str, str] = {
-    "inputs": "x", "query": "x_q", "key": "x_k", "value": "x_v", "xq": "x_q", "xk": "x_k", "xv": "x_v",
-    "numheads": "heads", "nheads": "heads", "nhead": "heads", "h": "heads", "params": "weights",
-    "attnmask": "mask", "iscausal": "causal", "keykeep": "key_keep", "keydrop": "key_drop",
-    "needweights": "need_weights", "headmask": "head_mask", "kvheads": "kv_heads", "numkvheads": "kv_heads",
-    "nkvheads": "kv_heads", "numkeyvalueheads": "kv_heads",
-    **{name.replace("_", ""): name for name in CANONICAL},
-}  # fmt: skip
+#: the inputs among the words
+INPUTS: tuple[str, ...] = ("x", "x_q", "x_k", "x_v", "x_kv")
 
 #: how a causal mask may lie where there are more or fewer keys than queries
 ALIGNED: tuple[str, ...] = ("top-left", "bottom-right")
@@ -85,10 +56,10 @@ class Implementation:
         layout: how its weights are stored: a name of `mha_sym.attention.layouts.LAYOUTS`, or a `Layout`.
         takes: the arguments of ``call`` in order: words of `TAKES`, and stored weights by their name in the layout.
             If omitted, the names of its parameters.  Words are inputs ``x (b,t,m)``, or ``x_q (b,t,m)``,
-            ``x_k (b,s,m)``, ``x_v (b,s,m)``; ``heads``, ``kv_heads``; masks: ``mask (t,s)`` is added to the scores,
-            ``keep (t,s)`` is True where a query may attend, ``drop (t,s)`` where it may not, ``key_keep (b,s)`` and
-            ``key_drop (b,s)`` the same of padding; ``causal`` and ``need_weights`` are bools, ``head_mask (h)`` gates;
-            ``weights`` is a dict of all of them.
+            ``x_k (b,s,m)``, ``x_v (b,s,m)`` or, if the two are one, ``x_kv (b,s,m)``; ``heads``, ``kv_heads``; masks:
+            ``mask (t,s)`` is added to the scores, ``keep (t,s)`` is True where a query may attend, ``drop (t,s)``
+            where it may not, ``key_keep (b,s)`` and ``key_drop (b,s)`` the same of padding; ``causal`` and
+            ``need_weights`` are bools, ``head_mask (h)`` gates; ``weights`` is a dict of all of them.
         returns: what ``call`` returns: words of `STAGES`, one for an array, more for a tuple.  A dict with these
             words as keys is always understood.
         weights: the weights it has of its own, by stored name; if omitted, weights are drawn and handed over.
@@ -211,7 +182,7 @@ class Implementation:
     @property
     def by_parameter(self) -> dict[str, str]:
         """The parameters of ``call`` that are passed by name, and the word for each."""
-        return _parameters(self.call, tuple(self.stored.values()))
+        return words_of(self.call, tuple(self.stored.values()))
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -275,7 +246,7 @@ class Implementation:
         if word in self.axes:
             return self.axes[word]
         order = STAGES[word] if word in STAGES else TAKES[word][0]
-        if not self.batch_first and word in ("x", "x_q", "x_k", "x_v", "y"):
+        if not self.batch_first and word in (*INPUTS, "y"):
             token = order.split()[1]
             return order.replace(f"b {token}", f"{token} b")
         return order
@@ -328,119 +299,3 @@ def _known(field_name: str, words: Any, known: Any, where: str) -> None:
             raise TargetProblem(
                 f"{word!r} is not understood", where=f"{where}, {field_name}", expected=", ".join(known)
             )
-
-
-def _parameters(call: Callable[..., Any], stored: tuple[str, ...]) -> dict[str, str]:
-    """The parameters of a function that can be filled, and the word for each."""
-    try:
-        signature = inspect.signature(getattr(call, "forward", call))  # a torch module says it there
-    except (TypeError, ValueError) as trouble:
-        raise TargetProblem(f"the parameters of {call!r} are not known", hint="say takes=(...)") from trouble
-    found = {}
-    for name, parameter in signature.parameters.items():
-        word = word_of(name, stored)
-        if word is not None:
-            found[name] = word
-        elif parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        ):
-            raise _not_understood(call, name, list(signature.parameters), stored)
-    return found
-
-
-def _not_understood(
-    call: Callable[..., Any], name: str, parameters: Sequence[str], stored: tuple[str, ...]
-) -> TargetProblem:  # fmt: skip
-    """What to say of a parameter that has no known name: a layout that has it, or a description to paste."""
-    title = getattr(call, "__qualname__", type(call).__name__)
-    having = [one.name for one in LAYOUTS.values() if word_of(name, one.stored("qkvo")) is not None]
-    if having:
-        return TargetProblem(
-            f"parameter {name!r} of {title} is a weight of another layout than was said", expected=", ".join(stored),
-            hint=f"say --layout NAME, in Python layout=..., one of {', '.join(having)}; 'mha-sym identify' tries them",
-        )  # fmt: skip
-    known = {one: word for one in parameters if (word := word_of(one, stored)) is not None}
-    stub = function_stub(title, parameters, known)
-    return TargetProblem(
-        f"parameter {name!r} of {title} is not understood", got=f"{title}({', '.join(parameters)})",
-        expected=", ".join((*TAKES, *stored)),
-        hint=f"describe it, with the words in the order of its parameters: {stub}",
-    )  # fmt: skip
-
-
-def word_of(parameter: str, stored: tuple[str, ...]) -> str | None:
-    """The word of `TAKES`, or the stored name, that a parameter of this name stands for; None if it is not known.
-
-    Example:
-        >>> word_of("num_heads", ()), word_of("W_Q", ("w_q",))
-        ('heads', 'w_q')
-    """
-    if parameter in TAKES or parameter in stored:
-        return parameter
-    word = _SPELLINGS.get(re.sub("_", "", parameter.lower()))
-    return word if word in TAKES or word in stored else None
-
-
-def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
-    """A plain function as an implementation: its arguments by the names of its parameters.
-
-    The arrays are torch tensors if an annotation says ``Tensor``.
-
-    Example:
-        >>> def attention(x, W_Q, W_K, W_V, W_O, num_heads):
-        ...     return x
-        >>> from_function(attention).arguments
-        ('x', 'w_q', 'w_k', 'w_v', 'w_o', 'heads')
-    """
-    notes = getattr(call, "__annotations__", {})
-    torch = any("Tensor" in str(getattr(note, "__name__", note)) for note in notes.values())
-    described = {"layout": _usual_layout(call, described), **described}
-    impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
-    inverse = {theirs: ours for ours, theirs in impl.stored.items()}
-    alone = () if "takes" in described else tuple(left_alone(call, _parameters(call, tuple(inverse))))
-    made = replace(impl, notes=(*impl.notes, *alone))
-    return with_notes_on_needs(made, made.by_parameter) if made.needed else made
-
-
-#: how the notes on masks that are always handed over end
-_NO_DEFAULT = " has no default: where nothing is hidden it was handed over as "
-
-
-def with_notes_on_needs(impl: Implementation, parameters: Mapping[str, str]) -> Implementation:
-    """The same with a note on each mask that is handed over where nothing is hidden, too.
-
-    Args:
-        impl: the implementation.
-        parameters: its parameters, and the word for each.
-    """
-    neutral = {"mask": "zeros", "keep": "all True", "key_keep": "all True"}
-    masks = [(name, word) for name, word in parameters.items() if word in impl.needed]
-    made = [f"{name}{_NO_DEFAULT}{neutral.get(word, 'all False')}" for name, word in masks]
-    return replace(impl, notes=(*(one for one in impl.notes if _NO_DEFAULT not in one), *made))
-
-
-def left_alone(call: Callable[..., Any], given: Collection[str]) -> Iterator[str]:
-    """A note on the parameters of a function that have defaults and are never given, so that nothing is said of them.
-
-    Example:
-        >>> list(left_alone(lambda x, hide=None: x, ("x",)))
-        ['nothing is said of hide: no name that is known, so its default was left; describe it to have it checked']
-    """
-    every = inspect.signature(call).parameters.values()
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    left = (one for one in every if one.default is not one.empty and one.kind not in kinds)
-    names = [one.name for one in left if one.name not in given]
-    if names:
-        yield (
-            f"nothing is said of {', '.join(names)}: no name that is known, so its default was left; describe it to "
-            "have it checked"
-        )
-
-
-def _usual_layout(call: Callable[..., Any], described: Mapping[str, Any]) -> str:
-    """What a function is taken to store where its layout is not said: one matrix for all heads, groups or not."""
-    if {"layout", "takes"} & set(described):
-        return "combined"
-    grouped = described.get("kv_heads") is not None or "kv_heads" in _parameters(call, tuple(CANONICAL)).values()
-    return "grouped" if grouped else "combined"

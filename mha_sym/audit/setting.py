@@ -215,6 +215,8 @@ def _same(impl: Implementation, case: Case, fixed: Mapping[str, int]) -> Same:
     if case.same:
         _one_width(impl, fixed)
         same |= {"d_key": "d_model", "d_value": "d_model"}
+    elif "x_kv" in impl.arguments:
+        same["d_value"] = "d_key"
     return same
 
 
@@ -263,7 +265,8 @@ def _inputs(
     x = drawn("T", "d_model")
     if case.same:
         return {"X_q": x, "X_k": x, "X_v": x}
-    return {"X_q": x, "X_k": drawn("S", "d_key"), "X_v": drawn("S", "d_value")}
+    keys = drawn("S", "d_key")
+    return {"X_q": x, "X_k": keys, "X_v": keys if "x_kv" in impl.arguments else drawn("S", "d_value")}
 
 
 def _tables(impl: Implementation, rng: np.random.Generator, sizes: Mapping[str, int]) -> dict[str, Array]:
@@ -332,7 +335,7 @@ def _arguments(
 ) -> dict[str, Any]:  # fmt: skip
     """A value for every argument, in the implementation's own names and orders of axes."""
     named = {impl.stored[name]: value for name, value in weights.items()}
-    x = {"x": "X_q", "x_q": "X_q", "x_k": "X_k", "x_v": "X_v"}
+    x = {"x": "X_q", "x_q": "X_q", "x_k": "X_k", "x_v": "X_v", "x_kv": "X_k"}
     plain = {
         "heads": sizes["h"], "kv_heads": sizes.get("G"), "weights": named, "need_weights": case.need_weights,
         "causal": case.causal == "causal", "head_mask": None,  # where it acts is looked into apart

@@ -21,7 +21,8 @@ from mha_sym.audit.dumps.settings import DumpSettings
 from mha_sym.audit.effect import Surroundings, difference, orders
 from mha_sym.audit.evidence import Evidence, predicted
 from mha_sym.audit.faults import Fault, holds
-from mha_sym.audit.implementation import KEEPS, Implementation, word_of
+from mha_sym.audit.implementation import KEEPS, Implementation
+from mha_sym.audit.parameters import word_of
 from mha_sym.audit.precision import Array
 from mha_sym.audit.target import as_implementation, load
 from mha_sym.errors import AxisProblem, Problem, TargetProblem
@@ -139,6 +140,9 @@ def _layer(words: Mapping[str, Any], impl: Implementation | None) -> Dump:
         arrays |= {name: _array(value) for name, value in nested.items()}
     if impl is not None and impl.weights is not None:
         arrays = {**{name: _array(value) for name, value in impl.weights.items()}, **arrays}
+    if "x_kv" in arrays:
+        both = arrays.pop("x_kv")
+        arrays |= {"x_k": both, "x_v": both}
     causal = bool(words.get("causal")) or (impl is not None and impl.causal)
     named = _masks(arrays, impl)
     stored = {name: Stored(value, str(value.dtype)) for name, value in named.items()}

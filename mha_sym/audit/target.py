@@ -22,7 +22,8 @@ from mha_sym.audit.frameworks.keras_layers import from_keras
 from mha_sym.audit.frameworks.onnx_files import from_onnx, is_onnx
 from mha_sym.audit.frameworks.torch_found import Said, from_module
 from mha_sym.audit.frameworks.torch_modules import prepared
-from mha_sym.audit.implementation import TAKES, Implementation, from_function
+from mha_sym.audit.functions import from_function
+from mha_sym.audit.implementation import TAKES, Implementation
 from mha_sym.blame import guarded
 from mha_sym.errors import TargetProblem
 

@@ -9,7 +9,7 @@ from mha_sym.audit import Implementation, check
 from mha_sym.audit.cases import Case, cases_of
 from mha_sym.audit.diagnosis.diagnose import diagnose
 from mha_sym.audit.draw import coincidences
-from mha_sym.audit.implementation import from_function
+from mha_sym.audit.functions import from_function
 from mha_sym.audit.runs import seen_of
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import Wishes

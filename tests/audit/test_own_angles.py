@@ -7,7 +7,7 @@ import pytest
 
 from mha_sym.audit.check import check
 from mha_sym.audit.frameworks.own_angles import of_which_angles
-from mha_sym.audit.implementation import from_function
+from mha_sym.audit.functions import from_function
 from tests.importers.rotary_modules import Neighbours
 from tests.importers.test_rotary import attend, halves, heads
 

@@ -1,4 +1,4 @@
-"""Code that masks by itself, of which nobody said so: what else is wrong with it is named alone, and the mask is said."""
+"""Code that masks by itself, of which nobody said so: what else is wrong with it is named alone."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mha_sym.audit.check import check
-from mha_sym.audit.implementation import from_function
+from mha_sym.audit.functions import from_function
 from tests.importers.test_rotary import heads
 
 
@@ -24,10 +24,19 @@ def attention(slope, hidden=False):
     return attend
 
 
-@pytest.mark.parametrize(("slope", "hidden"), [(0.5, False), (0.5, True), (0.0, True)])
-def test_a_bias_by_position_is_seen_and_a_causal_mask_is_none(slope, hidden):
-    takes = ("x", "w_q", "w_k", "w_v", "w_o", "heads")
-    report = check(from_function(attention(slope, hidden), takes=takes, heads=3), draws=1)
+TAKES = ("x", "w_q", "w_k", "w_v", "w_o", "heads")
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_bias_by_position_is_seen_and_a_causal_mask_beside_it(hidden):
+    report = check(from_function(attention(0.5, hidden), takes=TAKES, heads=3), draws=1)
     causes = [one.cause for one in report.probes if not one.ok]
-    assert any("bias by position" in one for one in causes) is bool(slope)
+    assert any("bias by position" in one for one in causes)
     assert any("causal by itself" in one for one in causes) is hidden
+
+
+def test_a_causal_mask_is_no_bias_and_what_else_is_wrong_is_named():
+    report = check(from_function(attention(0.0, hidden=True), takes=TAKES, heads=3), draws=1)
+    assert [one.name for one in report.faults] == ["scale_missing"]
+    assert not any("bias by position" in one.cause for one in report.probes)
+    assert any("nothing was said of a causal mask" in note for note in report.notes)

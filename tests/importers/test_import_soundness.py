@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from mha_sym.audit.frameworks.onnx_files import from_onnx
-from mha_sym.audit.implementation import Implementation, from_function
+from mha_sym.audit.functions import from_function
+from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proving import imported as proof_import
 from mha_sym.audit.proving.code import prove_code
 from mha_sym.audit.proving.report import assumptions

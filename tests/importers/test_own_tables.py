@@ -13,7 +13,7 @@ import pytest
 import sympy
 from torch import nn
 
-from mha_sym.audit.implementation import from_function
+from mha_sym.audit.functions import from_function
 from mha_sym.audit.proving.code import prove_code
 from mha_sym.audit.proving.outcome import CodeProof
 from mha_sym.audit.proving.pair import prove_equal

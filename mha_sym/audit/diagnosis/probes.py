@@ -19,7 +19,7 @@ from mha_sym.audit.diagnosis.fit import fit
 from mha_sym.audit.diagnosis.heads import HeadCheck, Stored
 from mha_sym.audit.diagnosis.scales import fitted_scale
 from mha_sym.audit.evidence import Evidence
-from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.implementation import INPUTS, Implementation
 from mha_sym.audit.precision import Array, rounded
 from mha_sym.errors import Problem
 
@@ -90,7 +90,7 @@ def _of_heads(check: HeadCheck) -> Probe:
 
 def influence(impl: Implementation, on: Evidence) -> Probe:
     """Which output positions of sample 0 change when an input token of sample 0 does."""
-    words = [word for word in impl.arguments if word in (("x_k", "x_v") if impl.is_cross else ("x",))]
+    words = [word for word in impl.arguments if word in (INPUTS[2:] if impl.is_cross else ("x",))]
     count = on.setting.sizes["S"]
     columns = [_changed(impl, on, words, 0, token)[0] for token in range(count)]
     seen = np.stack(columns, axis=1)  # (t, s)
@@ -127,7 +127,7 @@ def batch_mates(impl: Implementation, on: Evidence) -> Probe | None:
     B = on.setting.sizes["B"]
     if B == 1:
         return None
-    words = [word for word in impl.arguments if word in ("x", "x_q", "x_k", "x_v")]
+    words = [word for word in impl.arguments if word in INPUTS]
     rows = [[bool(one.any()) for one in _changed(impl, on, words, sample, None)] for sample in range(B)]
     seen = np.array(rows).T
     figure = tuple("".join("#" if one else "." for one in row) for row in seen)
@@ -361,7 +361,7 @@ def _digit(n: int) -> str:
 def _with_first_feature(impl: Implementation, on: Evidence, values: Array) -> Evidence:
     """The run with the first feature of every input token set: to one number, or to one for each token ``(s, 1)``."""
     arguments = dict(on.setting.arguments)
-    for word in ("x", "x_q", "x_k", "x_v"):
+    for word in INPUTS:
         if word in arguments:
             value, order = arguments[word].copy(), impl.order(word).split()
             place: list[Any] = [slice(None)] * value.ndim

@@ -45,7 +45,8 @@ from mha_sym.audit.frameworks.torch_modules import (
 from mha_sym.audit.frameworks.torch_rotary import from_rotary_module, handing_of
 from mha_sym.audit.frameworks.torch_turning import refuse_complex, tables_of
 from mha_sym.audit.frameworks.undeclared import as_found, as_named, described, unlike
-from mha_sym.audit.implementation import Implementation, left_alone
+from mha_sym.audit.functions import left_alone
+from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.layouts.readings import Reading, Seen, reproducing
 from mha_sym.audit.proving.imported import fixed_sizes
 from mha_sym.blame import guarded, import_torch

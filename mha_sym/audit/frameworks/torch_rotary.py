@@ -18,7 +18,8 @@ from mha_sym.attention.rotary import PAIRS, Rotary, Tables
 from mha_sym.audit.frameworks.naming import HEADS, MASKS_CALLED, attribute
 from mha_sym.audit.frameworks.rotary_found import found
 from mha_sym.audit.frameworks.torch_modules import first_output
-from mha_sym.audit.implementation import Implementation, left_alone
+from mha_sym.audit.functions import left_alone
+from mha_sym.audit.implementation import Implementation
 from mha_sym.errors import Problem, TargetProblem
 
 #: the parameters by which tables are handed over, both in one or each in its own

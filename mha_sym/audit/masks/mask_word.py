@@ -15,7 +15,8 @@ from mha_sym.audit.cases import cases_of, with_any_keys
 from mha_sym.audit.compare import witness
 from mha_sym.audit.frameworks.naming import MASKS_CALLED
 from mha_sym.audit.frameworks.position_tables import WithoutTables
-from mha_sym.audit.implementation import KEEPS, TAKES, Implementation, with_notes_on_needs
+from mha_sym.audit.functions import with_notes_on_needs
+from mha_sym.audit.implementation import KEEPS, TAKES, Implementation
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import Wishes, settled
 from mha_sym.audit.specification import specification

@@ -78,7 +78,7 @@ def state(impl: Implementation, case: Case, sizes: Sizes) -> Statement:
     d = layout.dims(**({"S": "T"} if tied else {}))
     d = d if rotary is None else turned_dims(d, rotary)
     parameters = layout.parameters(d, impl.biases)
-    x = _inputs(one, d, parameters)
+    x = _inputs(one, d, parameters, "x_kv" in impl.arguments)
     masks = _Masks(impl, case, d)
     angles = angles_of(impl, d)
     options = Options(masks.added, masks.kept(), exact_scale(impl), angles)
@@ -143,22 +143,21 @@ def arguments(
 # ---------------------------------------------------------------- inputs
 
 
-def _inputs(one: bool, d: Dims, parameters: Mapping[str, Input]) -> tuple[Expr, Expr, Expr]:
+def _inputs(one: bool, d: Dims, parameters: Mapping[str, Input], shared: bool) -> tuple[Expr, Expr, Expr]:
     """X as queries, keys and values see it, as wide as the weights that they are multiplied by."""
     if one:
         x = Input("X", (d.b, d.t, d.m))
         keys = Rename(x, d.t, d.s)
         return x, keys, keys
     widths = {a.name: a for one in parameters.values() for a in one.axes}
-    return (
-        Input("X_q", (d.b, d.t, d.m)), Input("X_k", (d.b, d.s, widths.get("n", d.m))),
-        Input("X_v", (d.b, d.s, widths.get("p", d.m))),
-    )  # fmt: skip
+    of_keys = Input("X_kv" if shared else "X_k", (d.b, d.s, widths.get("n", d.m)))
+    of_values = of_keys if shared else Input("X_v", (d.b, d.s, widths.get("p", d.m)))
+    return Input("X_q", (d.b, d.t, d.m)), of_keys, of_values
 
 
 def _ordered(impl: Implementation, x: tuple[Expr, Expr, Expr]) -> dict[str, Expr]:
     """The inputs by the words of the arguments, their axes in the order that the implementation wants."""
-    words = ("x",) if "x" in impl.arguments else ("x_q", "x_k", "x_v")
+    words = ("x",) if "x" in impl.arguments else ("x_q", "x_kv") if "x_kv" in impl.arguments else ("x_q", "x_k", "x_v")
     words = words if isinstance(x[1], Input) else words[:1]  # one array stands for all three
     found = {}
     for word, one in zip(words, x, strict=False):
