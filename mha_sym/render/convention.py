@@ -23,6 +23,7 @@ from mha_sym.proof.terms import (
     Inj,
     Join,
     Mul,
+    Num,
     Part,
     Perm,
     Size,
@@ -33,10 +34,12 @@ from mha_sym.proof.terms import (
     rebuild,
 )
 from mha_sym.proof.theorem import Counterexample
-from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step, in_matrices
+from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
 from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.formulas.changes import changed
 from mha_sym.render.formulas.notation import Symbol
+from mha_sym.render.matrices import Height
+from mha_sym.render.matrix_kinds import Heads, Matrix, Name, Plus, Product, Scaled, Weights
 from mha_sym.render.pictures.moves import Move
 from mha_sym.render.prose import pieces
 from mha_sym.render.vocabulary import DefinedRow, LetterRow, Vocabulary
@@ -192,7 +195,35 @@ class _Writing:
             rechecked=tuple(map(self.named, claim.rechecked)),
             checked=replace(claim.checked, sizes=tuple(map(self.named, claim.checked.sizes))),
         )  # fmt: skip
-        return in_matrices(found, {name: self.symbol(one) for name, one in self.found.vocabulary.names.items()})
+        return replace(found, height=claim.height and self.height(claim.height))
+
+    def height(self, found: Height) -> Height:
+        """The lines in matrices."""
+        row, column = self.index(found.row), self.index(found.column)
+        return Height(row, column, tuple((self.matrix(matrix), self.term(term)) for matrix, term in found.lines))
+
+    def matrix(self, matrix: Matrix) -> Matrix:
+        """A matrix; where vectors are columns it is turned over, so that products go the other way."""
+        match matrix:
+            case Name(entry, axes, labels, family, block, turned):
+                itself = len(axes) > 1 and bool(self.turned) and entry.name not in self.turned
+                at = [tuple(map(self.index, one)) for one in (axes, labels, family, block)]
+                return Name(self.entry(entry), at[0], at[1], at[2], at[3], turned != itself)
+            case Plus(args):
+                return Plus(tuple(map(self.matrix, args)))
+            case Heads(var, body):
+                return Heads(self.var(var), self.matrix(body))
+            case Product(left, right):
+                factors = self.matrix(left), self.matrix(right)
+                return Product(*reversed(factors)) if self.turned else Product(*factors)
+            case Scaled(numbers, arg):
+                return Scaled(tuple(self.size(one) for one in numbers), self.matrix(arg))
+            case Weights(scores, keep):
+                return Weights(self.matrix(scores), keep and self.matrix(keep))
+
+    def size(self, number: Num | Size) -> Num | Size:
+        """A number, or a power of a size by its new name."""
+        return number if isinstance(number, Num) else Size(self.sizes.get(number.name, number.name), number.power)
 
     def counterexample(self, found: Counterexample) -> Counterexample:
         """Where a claim fails."""
@@ -246,8 +277,8 @@ class _Writing:
         match term:
             case Entry():
                 return self.entry(term)
-            case Size(name, power):
-                return Size(self.sizes.get(name, name), power)
+            case Size():
+                return self.size(term)
             case Cmp(op, left, right, offset):
                 return Cmp(op, self.index(left), self.index(right), offset)
             case Bind(op, var, body):

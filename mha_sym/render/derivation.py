@@ -25,7 +25,6 @@ from mha_sym.render.false_equations import FalseEquation, false_equation
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.changes import Keys, changed
 from mha_sym.render.formulas.letters import FAMILIES, tidy
-from mha_sym.render.formulas.notation import Symbol
 from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.scripts import Unicode
 from mha_sym.render.matrices import Height, matrices_of
@@ -191,7 +190,8 @@ def derivation(report: Report) -> Derivation:
     words = vocabulary(groups, meaning, exprs, places, [term for one in false for term in one.terms])
     words = replace(words, names={**words.names, **{n: s for one in false for n, s in one.symbols.items()}})
     note = Unicode(words.names, words.letters_for)
-    claims = [in_matrices(_told_apart(one, note), words.names) for one in claims]
+    claims = [_told_apart(one, note) for one in claims]
+    claims = [replace(one, height=matrices_of(one, words.names)) for one in claims]
     claims = list(_checked(claims, report, meaning))
     if len(words.defined) > DEFINITIONS:
         claims = list(_with_definitions(claims, words, meaning))
@@ -255,11 +255,6 @@ def _values(found: Counterexample) -> tuple[str, str]:
     """Both sides as a reader needs them; as exact as they are if they look the same otherwise."""
     left, right = _value(found.left), _value(found.right)
     return (found.left, found.right) if left == right else (left, right)
-
-
-def in_matrices(claim: ClaimPart, names: Mapping[str, Symbol]) -> ClaimPart:
-    """The claim with its lines at the height of matrices, as far as it has such."""
-    return replace(claim, height=matrices_of(claim, names))
 
 
 def _checked(claims: Sequence[ClaimPart], report: Report, meaning: Meaning) -> Iterator[ClaimPart]:

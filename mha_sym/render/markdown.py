@@ -16,7 +16,7 @@ from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.formulas.breaks import plain, rows
 from mha_sym.render.formulas.latex_width import latex_width
 from mha_sym.render.formulas.scripts import Latex
-from mha_sym.render.matrices import stage
+from mha_sym.render.matrices import same_formula, stage, statement
 from mha_sym.render.prose import latex_formula, markdown_prose, markdown_words, pieces
 from mha_sym.render.signs import Words, likened, naming, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -49,7 +49,9 @@ class _Writer:
         yield f"# {_prose(found.title)}"
         strong = "" if found.good else "**"
         yield from ("", f"`{found.name}`. {strong}{_prose(sentences.verdict(found))}{strong}")
-        yield from (line for one in sentences.known(found) for line in ("", f"**{_prose(one)}**"))
+        for one, known in zip(sentences.not_good(found), sentences.known(found), strict=True):
+            sides = " and ".join(f"`{side}`" for side in sentences.stuck(one) or ())
+            yield from ("", f"**{_prose(known)}**" + (f" The sides came down to {sides}." if sides else ""))
         yield from ("", f"**Theorem.** {_prose(found.words)}")
         yield from ("", f"Source: {markdown_words(sentences.ended(found.source))}") if found.source else ()
         yield from ("", "## Assumptions", "", *self._assumptions())
@@ -121,7 +123,8 @@ class _Writer:
     def _stages(self) -> Iterator[Sequence[str]]:
         """A row a claim: its number, the line in matrices where that can be done, its words and the reasons."""
         for claim in self.found.claims:
-            why = "; ".join(map(_prose, sentences.reasons(claim, self.found.claims)))
+            same = same_formula(claim, self.notation)
+            why = "; ".join(map(_prose, sentences.reasons(claim, self.found.claims, same)))
             parts = [_prose(claim.words)] * bool(claim.words) + [f"*{why}*"] * bool(why)
             yield str(claim.number), _inline(plain(stage(claim, self.notation))), " ".join(parts)
 
@@ -132,13 +135,15 @@ class _Writer:
             yield from ("", f"**{_prose(sentences.below(claim))}**")
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
         yield from ("", f"{where.capitalize()}:") if where else ()
-        yield from ("", *_display(list(self._rows(self.notation.equation(claim.left, claim.right), ""))))
+        yield from ("", *_display(list(self._rows(statement(claim, self.notation), ""))))
         yield from self._definitions(claim.defined)
         if claim.moves:
             yield from ("", sentences.SAME_ENTRY, "")
             moves = [(one.words, _inline(self._sizes(one.sizes)), _inline(self._at(one.at))) for one in claim.moves]
             yield from markdown_table(["", "sizes", "position"], moves)
-        for n, proof in enumerate(claim.proofs if not claim.moves else ()):
+        same = same_formula(claim, self.notation) and not claim.moves
+        yield from ("", sentences.SAME_FORMULA) if same else ()
+        for n, proof in enumerate(() if claim.moves or same else claim.proofs):
             yield from ("", f"Part {n + 1} of {len(claim.proofs)}.") if len(claim.proofs) > 1 else ()
             for block in _blocks(list(self._proof(proof))):
                 yield from ("", *_display(block))

@@ -1,10 +1,11 @@
 """A claim at the height of matrices: ``S_r = Q^(r) K^(r)ᵀ / √d_k = S^(r)``, where the field writes no positions.
 
-Defines `Height` and `matrices_of`, which reads the lines of a claim as matrices, `stage`, which writes them, and
-`sliced`, the name of a matrix in one head.  Rows and columns are the last two positions of a claim; positions of
-sequences in a batch are left out, those of heads become labels, and the part of a given matrix that belongs to a head
-has the head above it.  What is no product, sum or softmax of matrices is written entry by entry.  That the matrices are
-what the entries say is checked in `mha_sym.render.computed.matrix_values`.
+Defines `Height` and `matrices_of`, which reads the lines of a claim as matrices, `stage`, which writes them,
+`statement`, the claim entry by entry, `same_formula`, and `sliced`, the name of a matrix in one head.  Rows and columns
+are the last two positions of a claim; positions of sequences in a batch are left out, those of heads become labels, and
+the part of a given matrix that belongs to a head has the head above it.  What is no product, sum or softmax of matrices
+is written entry by entry.  That the matrices are what the entries say is checked in
+`mha_sym.render.computed.matrix_values`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from mha_sym.proof.terms import (
     key,
     subst,
 )
-from mha_sym.render.formulas.breaks import deeper, mark
+from mha_sym.render.formulas.breaks import deeper, mark, plain
 from mha_sym.render.formulas.notation import Notation, Symbol
 from mha_sym.render.formulas.occurring import entries_of, variables_in
 from mha_sym.render.formulas.scripts import Latex
@@ -74,10 +75,23 @@ def stage(claim: ClaimPart, notation: Notation) -> str:
     found = claim.height
     texts = [_Text(notation).whole(matrix) for matrix, _ in found.lines] if found else []
     if not texts or texts[0] == texts[-1] or not (texts[0] and texts[-1]):
-        return notation.equation(claim.left, claim.right)
+        return statement(claim, notation)
     between = list(dict.fromkeys(filter(None, texts[1:-1])))
     shown = between if len(between) <= SHOWN else [between[0], between[-1]]
     return f" {mark(0)}= ".join(dict.fromkeys([texts[0], *shown, texts[-1]]))
+
+
+def statement(claim: ClaimPart, notation: Notation) -> str:
+    """``left = right``, with marks where it may be broken; one formula alone if it is both sides."""
+    if same_formula(claim, notation):
+        return notation.term(claim.left)
+    return notation.equation(claim.left, claim.right)
+
+
+def same_formula(claim: ClaimPart, notation: Notation) -> bool:
+    """Whether both sides of a proved claim are written alike, and there are no lines between them."""
+    short = claim.good and all(len(one.steps) <= 2 for one in claim.proofs)
+    return short and plain(notation.term(claim.left)) == plain(notation.term(claim.right))
 
 
 def sliced(notation: Notation, symbol: Symbol, head: str) -> str:

@@ -32,13 +32,24 @@ from mha_sym.proof.terms import (
     rebuild,
     rename_apart,
 )
-from mha_sym.render.formulas.occurring import names_of
+from mha_sym.render.formulas.changes import changed
+from mha_sym.render.formulas.letters import tidy
+from mha_sym.render.formulas.occurring import entries_of, names_of
 
 #: which steps come first where there is a choice: open names and use what is known, then calculate
 PRECEDENCE = {"arithmetic": 0, "unfold": 1, "table": 1, "lemma": 2, "pull": 3, "exchange": 3, "spread": 3}
 
+#: so many lines at least are left out together, where what they do is undone
+DETOUR = 5
+#: the laws by which products of sums are multiplied out, and sums made products again
+MULTIPLYING = {
+    "distribute", "take_out", "sum_of_sum", "pull", "factor", "exchange", "exp_of_sum", "exp_product"
+}  # fmt: skip
+
 #: why two lines are equal in which factors stand inside other sums
 REGROUPED = "factors moved into sums or out of them"
+#: why they are if nothing but the order of sums and the letters of their positions is another one
+RENAMED = "order of summation, and other letters for the positions"
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,7 @@ def read(certificate: Certificate, context: Context, reasons: Mapping[str, str])
     right = _Side(goal.right, certificate.right, context, reasons)
     check(Certificate(goal, left.steps, right.steps), context)
     lines = direct([*left.lines, *_backwards(right.lines, left.lines[-1].term), Line(goal.right)])
-    return Reading(goal, lines, tuple(_distinct((*left.conditions, *right.conditions))))
+    return Reading(goal, local(lines), tuple(_distinct((*left.conditions, *right.conditions))))
 
 
 class _Side:
@@ -174,14 +185,64 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
         detour = any(key != keys[n] for key in keys[n:end])
         run = lines[n : n + 1] if detour else lines[n : end + 1]
         kept += [line for m, line in enumerate(run) if not m or line.rule == "factor"]
-        if n < end and regrouped(kept[-1].term, lines[end].term):
-            kept.append(Line(lines[end].term, "exchange", "", REGROUPED))
+        if n < end:
+            kept += _bridge(kept[-1].term, lines[end].term, last=end + 1 == len(lines))
         n = end + 1
     kept[-1] = replace(kept[-1], term=lines[-1].term) if len(kept) > 1 else kept[-1]
     if len(kept) == 1:
         reason = "the same entry" if key(lines[0].term) == key(lines[-1].term) else "the same in another order"
         kept.append(Line(lines[-1].term, "arithmetic", "", reason))
     return tuple(kept)
+
+
+def local(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines without those in which much is multiplied out and put together again for a small change.
+
+    Example:
+        >>> read_alike = (Line(Entry("a", ())), Line(Entry("b", ()), "lemma", "last"))
+        >>> local(read_alike) == read_alike
+        True
+    """
+    kept = list(lines[:1])
+    n = 1
+    while n < len(lines):
+        end = next((end for end in range(_run(lines, n), n + DETOUR - 2, -1) if _is_detour(lines[n - 1 : end + 1])), n)
+        kept.append(lines[n] if end == n else _at_once(lines[n : end + 1]))
+        n = end + 1
+    return tuple(kept)
+
+
+def _run(lines: Sequence[Line], start: int) -> int:
+    """The last line from one on up to which there is nothing but calculating."""
+    end = start
+    while end < len(lines) and lines[end].rule not in ("unfold", "lemma", "table"):
+        end += 1
+    return end - 1
+
+
+def _is_detour(lines: Sequence[Line]) -> bool:
+    """Whether lines between the first and the last are much longer than both, which differ in small parts only."""
+    sizes = [sum(1 for _ in entries_of(line.term)) for line in lines]
+    if not sizes[0] or max(sizes) < 2 * max(sizes[0], sizes[-1]):
+        return False
+    last = lines[-1].term
+    new = [at_path(last, path) for path in changed(lines[0].term, last) if path]
+    return bool(new) and 2 * sum(1 for part in new for _ in entries_of(part)) <= sizes[-1]
+
+
+def _at_once(lines: Sequence[Line]) -> Line:
+    """The last of some lines, for the reasons of all but those that multiply out and put together again."""
+    laws = dict.fromkeys(line.reason for line in lines if line.rule not in MULTIPLYING)
+    return replace(lines[-1], reason="; ".join(["multiplied out", *laws, "put together again"]))
+
+
+def _bridge(one: Term, other: Term, last: bool) -> Iterator[Line]:
+    """A line between two that say the same, if a reader would not see that; at the end of a proof nothing goes on."""
+    if regrouped(one, other):
+        yield Line(other, "exchange", "", REGROUPED)
+    elif not last and key(_pulled(one)) != key(_pulled(other)):
+        letters, others = (Counter((e.name, free(e)) for e in entries_of(tidy(term))) for term in (one, other))
+        yield Line(other, "exchange", "", CARDS["exchange"].reason if letters == others else RENAMED)
 
 
 def _keys(terms: Sequence[Term]) -> list[object]:

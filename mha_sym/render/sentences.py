@@ -15,7 +15,7 @@ from mha_sym.proof.terms import Apply, Term, children
 from mha_sym.proof.theorem import Counterexample, Verdict
 from mha_sym.render.derivation import NUMBERS, ClaimPart, ControlPart, Derivation, Step
 from mha_sym.render.false_equations import MARK
-from mha_sym.render.formulas.notation import rank
+from mha_sym.render.formulas.notation import Notation, rank
 from mha_sym.render.reading import Condition
 from mha_sym.render.report_json import came_down
 
@@ -59,10 +59,10 @@ def because(step: Step, claims: Sequence[ClaimPart]) -> str:
 REASONS = 4
 
 
-def reasons(claim: ClaimPart, claims: Sequence[ClaimPart]) -> list[str]:
-    """Why a claim holds, in one line: the reasons of its steps."""
-    if claim.moves:
-        return ["axes rearranged, and nothing else"]
+def reasons(claim: ClaimPart, claims: Sequence[ClaimPart], same: bool = False) -> list[str]:
+    """Why a claim holds, in one line: the reasons of its steps; none if its sides are the ``same`` formula."""
+    if claim.moves or same:
+        return ["axes rearranged, and nothing else"] if claim.moves else []
     found = list(dict.fromkeys(because(step, claims) for proof in claim.proofs for step in proof.steps[1:]))
     return found if len(found) <= REASONS + 1 else [*found[:REASONS], f"and {len(found) - REASONS} more"]
 
@@ -92,9 +92,14 @@ def not_all(control: ControlPart, letters: Sequence[str], quote: str = "") -> st
     return f"{said} {positions(letters, quote) or 'so'}"
 
 
+def not_good(found: Derivation) -> list[ClaimPart]:
+    """The claims that are not proved, or of which a line is denied by numbers."""
+    return [one for one in found.claims if not one.good]
+
+
 def known(found: Derivation) -> Iterator[str]:
     """What is known of the claims of a theorem that is not proved, claim by claim."""
-    yield from (f"Claim {one.number}: {undecided(one)}" for one in found.claims if not one.good)
+    yield from (f"Claim {one.number}: {undecided(one)}" for one in not_good(found))
 
 
 def undecided(claim: ClaimPart) -> str:
@@ -116,6 +121,18 @@ def stuck(claim: ClaimPart) -> tuple[str, str] | None:
     if claim.stuck is None or claim.verdict is not Verdict.UNDECIDED:
         return None
     return came_down(claim.stuck)
+
+
+#: formulas of more characters than this are not written out among words
+LONG = 1000
+
+
+def stuck_formulas(claim: ClaimPart, notation: Notation) -> tuple[str, str] | None:
+    """The same as formulas of a notation, with marks where they may be broken; what is too long is left out."""
+    if claim.stuck is None or claim.verdict is not Verdict.UNDECIDED:
+        return None
+    left, right = map(notation.term, claim.stuck)
+    return (left, right) if max(len(left), len(right)) <= LONG else None
 
 
 def alike(claim: ClaimPart) -> str:

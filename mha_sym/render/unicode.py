@@ -15,7 +15,7 @@ from mha_sym.render import sentences
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.formulas.breaks import plain, rows
 from mha_sym.render.formulas.scripts import Unicode
-from mha_sym.render.matrices import stage
+from mha_sym.render.matrices import same_formula, stage, statement
 from mha_sym.render.prose import unicode_prose
 from mha_sym.render.signs import likened, naming, only, said, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -47,7 +47,7 @@ class _Writer:
         found = self.found
         yield from (found.title, "═" * len(found.title))
         yield from _wrap(f"{found.name}. {_prose(sentences.verdict(found))}")
-        for one, known in zip((one for one in found.claims if not one.good), sentences.known(found), strict=True):
+        for one, known in zip(sentences.not_good(found), sentences.known(found), strict=True):
             sides = sentences.stuck(one)
             yield from _item(_prose(known) + (f" The sides came down to {' and '.join(sides)}." if sides else ""))
         yield from ("", *_paragraph(found.words))
@@ -111,9 +111,8 @@ class _Writer:
         new = list(self._definitions((*claim.opened, *claim.defined)))
         yield from (*new, "") if new else ()
         number = f"{claim.number:>3} "
-        same = self._same(claim)
-        text = self.notation.term(claim.left) if same else stage(claim, self.notation)
-        first, *more = rows(text, WIDTH - len(number))
+        same = same_formula(claim, self.notation)
+        first, *more = rows(stage(claim, self.notation), WIDTH - len(number))
         yield number + first
         yield from (" " * (len(number) + 2) + row for row in more)
         indent = " " * (len(number) + 2)
@@ -121,13 +120,8 @@ class _Writer:
             yield from _wrap(_prose(sentences.below(claim)), indent, indent)
         yield from _wrap(_prose(claim.words), indent, indent) if claim.words else ()
         yield from _wrap(sentences.SAME_FORMULA, indent, indent) if same else ()
-        why = "; ".join(sentences.reasons(claim, self.found.claims))
-        yield from _wrap(f"{{ {_prose(why)} }}", indent, f"{indent}  ") if why and (claim.moves or not same) else ()
-
-    def _same(self, claim: ClaimPart) -> bool:
-        """Whether both sides of a proved claim are written alike, and there are no lines between them."""
-        short = claim.good and all(len(one.steps) <= 2 for one in claim.proofs)
-        return short and self._plain(claim.left) == self._plain(claim.right)
+        why = "; ".join(sentences.reasons(claim, self.found.claims, same))
+        yield from _wrap(f"{{ {_prose(why)} }}", indent, f"{indent}  ") if why else ()
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         title = f"Claim {claim.number}, {claim.name}" + (f": {_prose(claim.words)}" if claim.words else "")
@@ -135,11 +129,10 @@ class _Writer:
         yield from (*wrapped, "─" * max(map(len, wrapped)))
         if not claim.good:
             yield from _wrap(_prose(sentences.below(claim)))
-        same = self._same(claim)
-        text = self.notation.term(claim.left) if same else self.notation.equation(claim.left, claim.right)
-        *statement, last = rows(text, WIDTH - 4)
-        yield from (f"  {'  ' * bool(n)}{row}" for n, row in enumerate(statement))
-        yield from self._end(f"  {'  ' * bool(statement)}{last}", claim)
+        same = same_formula(claim, self.notation)
+        *before, last = rows(statement(claim, self.notation), WIDTH - 4)
+        yield from (f"  {'  ' * bool(n)}{row}" for n, row in enumerate(before))
+        yield from self._end(f"  {'  ' * bool(before)}{last}", claim)
         yield from self._matrices(claim)
         yield from [""] if claim.defined else []
         yield from self._definitions(claim.defined)
@@ -162,7 +155,7 @@ class _Writer:
     def _matrices(self, claim: ClaimPart) -> Iterator[str]:
         """The same at the height of matrices, if that can be written."""
         text = stage(claim, self.notation)
-        if text != self.notation.equation(claim.left, claim.right):
+        if text != statement(claim, self.notation):
             first, *more = rows(text, WIDTH - 15)
             yield from (f"  in matrices: {first}", *(" " * 17 + row for row in more))
 

@@ -1,7 +1,7 @@
 """The letters of bound positions: the ones that the field uses, and no letter twice where it would mislead.
 
-Defines `FAMILIES`, the letters for axes alike, and `tidy`, which chooses among them.  What positions mean is said in
-`mha_sym.render.vocabulary`.
+Defines `FAMILIES`, the letters for axes alike, and `tidy`, which chooses among them and drops factors 1.  What
+positions mean is said in `mha_sym.render.vocabulary`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from operator import is_
 
 from mha_sym.proof.meaning import LETTERS
-from mha_sym.proof.terms import Bind, Term, Var, children, free, rebuild, subst
+from mha_sym.proof.terms import ONE, Bind, Mul, Term, Var, children, free, rebuild, subst
 
 #: letters for positions in axes alike, by the first of them
 FAMILIES = {letters[0]: letters for letters in LETTERS.values()}
 
 
 def tidy(term: Term, taken: frozenset[str] = frozenset()) -> Term:
-    """The same term, no bound position called like one around it or like one in ``taken``, and none ``m1``.
+    """The same term, no bound position called like one around it or like one in ``taken``, none ``m1``, no factor 1.
 
     Example:
         >>> from mha_sym.proof.meaning import domain
@@ -34,6 +34,9 @@ def _tidied(term: Term, taken: frozenset[str]) -> Term:
     if not isinstance(term, Bind):
         inside = children(term)
         told = tuple([_tidied(child, taken) for child in inside])
+        if isinstance(term, Mul) and ONE in told:
+            others = tuple([one for one in told if one != ONE])
+            return Mul(others) if len(others) > 1 else others[0] if others else ONE
         return term if all(map(is_, told, inside)) else rebuild(term, told)
     var, body = term.var, term.body
     if var.name in taken or var.name[-1:].isdigit():

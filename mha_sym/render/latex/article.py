@@ -19,7 +19,7 @@ from mha_sym.render.formulas.changes import Path
 from mha_sym.render.formulas.coloured import Coloured
 from mha_sym.render.formulas.latex_width import BEGIN, END, latex_width
 from mha_sym.render.formulas.scripts import latex_escape
-from mha_sym.render.matrices import stage
+from mha_sym.render.matrices import same_formula, stage, statement
 from mha_sym.render.prose import latex_prose, latex_words
 from mha_sym.render.signs import Words, likened, naming, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -113,8 +113,8 @@ class _Writer:
         yield rf"\derivation{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
         alarm = "" if found.good else r"\color{alarm}\bfseries "
         yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(_lemmas(sentences.verdict(found)))}\par}}"
-        for one in sentences.known(found):
-            yield rf"{{\small\color{{alarm}} {latex_prose(_lemmas(one))}\par}}"
+        for one, known in zip(sentences.not_good(found), sentences.known(found), strict=True):
+            yield rf"{{\small\color{{alarm}} {latex_prose(_lemmas(known))}{self._stuck(one)}\par}}"
         yield rf"\begin{{theorem}}{latex_prose(found.words)}\end{{theorem}}"
         yield from [rf"{{\small Source: {latex_words(sentences.ended(found.source))}\par}}"] if found.source else []
         yield from _section("Assumptions", _items(self._assumptions()))
@@ -131,6 +131,10 @@ class _Writer:
         yield from _section("What was checked", _items(self._checks()))
 
     # ------------------------------------------------------------ head and end
+
+    def _stuck(self, claim: ClaimPart) -> str:
+        sides = sentences.stuck_formulas(claim, self.notation)
+        return f" The sides came down to {' and '.join(f'${self._broken(one)}$' for one in sides)}." if sides else ""
 
     def _assumptions(self) -> Iterator[str]:
         yield latex_prose(sentences.sizes(self.found))
@@ -178,10 +182,10 @@ class _Writer:
     def _stage(self, claim: ClaimPart) -> str:
         """A claim in one line: what equals what, and why."""
         number = self._link(claim.number, str(claim.number))
-        why = "; ".join(map(self._because, sentences.reasons(claim, self.found.claims)))
-        words = rf"{latex_prose(claim.words)}\\" if claim.words else ""
-        line = self._broken(stage(claim, self.notation))
-        return _command("stage", number, line, rf"{words}{{\color{{faint}}{why}}}")
+        same = same_formula(claim, self.notation)
+        why = "; ".join(map(self._because, sentences.reasons(claim, self.found.claims, same)))
+        beside = [latex_prose(claim.words)] * bool(claim.words) + [rf"{{\color{{faint}}{why}}}"] * bool(why)
+        return _command("stage", number, self._broken(stage(claim, self.notation)), r"\\".join(beside))
 
     def _link(self, number: int, text: str) -> str:
         return rf"\hyperlink{{claim.{self.found.name}.{number}}}{{{text}}}"
@@ -196,13 +200,14 @@ class _Writer:
         words = latex_prose(claim.words) if claim.words else ""
         target = rf"\hypertarget{{claim.{self.found.name}.{claim.number}}}{{}}"
         yield rf"\begin{{lemma}}[\name{{{_name(claim.name)}}}]{target}{words}"
-        statement = self._broken(self.notation.equation(claim.left, claim.right))
         where = sentences.positions(list(map(self.notation.letter, claim.variables)), "$")
-        yield from (_command("statement", statement, where), r"\end{lemma}")
+        yield from (_command("statement", self._broken(statement(claim, self.notation)), where), r"\end{lemma}")
         if not claim.good:
             yield rf"{{\color{{alarm}}\bfseries {latex_prose(sentences.below(claim))}\par}}"
         yield from map(self._definition, claim.defined)
-        if claim.proofs:
+        if same_formula(claim, self.notation) and not claim.moves:
+            yield from (r"\begin{proof}", sentences.SAME_FORMULA, r"\end{proof}")
+        elif claim.proofs:
             *lines, last = self._lines(claim)
             lines[0] = re.sub(r"^\\start\b", r"\\opening", lines[0])
             yield from (r"\begin{proof}", *lines, rf"{last.removesuffix('}')}\done}}", r"\end{proof}")

@@ -14,7 +14,7 @@ from mha_sym.render.derivation import ClaimPart, Derivation, Step
 from mha_sym.render.formulas.breaks import plain, rows
 from mha_sym.render.formulas.latex_width import latex_width
 from mha_sym.render.formulas.scripts import Latex, latex_escape
-from mha_sym.render.matrices import stage
+from mha_sym.render.matrices import same_formula, stage
 from mha_sym.render.prose import latex_prose, latex_words
 from mha_sym.render.signs import Words, naming, only, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
@@ -49,7 +49,8 @@ class _Writer:
         yield r"\begingroup\emergencystretch=4em\raggedright"
         yield rf"\paragraph{{{latex_prose(found.title)}.}}\label{{thm:{_label(found.name)}}}"
         yield latex_prose(found.words) + " " + _verdict(found)
-        yield from (rf"\textbf{{{latex_prose(one)}}}" for one in sentences.known(found))
+        for one, known in zip(sentences.not_good(found), sentences.known(found), strict=True):
+            yield rf"\textbf{{{latex_prose(known)}}}{self._stuck(one)}"
         yield from [f"({latex_words(sentences.ended(found.source).rstrip('.'))}.)"] if found.source else []
         yield ""
         yield latex_prose(sentences.sizes(found))
@@ -61,6 +62,10 @@ class _Writer:
         for claim in found.claims:
             yield from ("", *self._claim(claim))
         yield r"\par\endgroup"
+
+    def _stuck(self, claim: ClaimPart) -> str:
+        sides = sentences.stuck_formulas(claim, self.notation)
+        return f" The sides came down to {' and '.join(f'${plain(one)}$' for one in sides)}." if sides else ""
 
     def _signs(self, words: Vocabulary) -> Iterator[str]:
         """What positions and signs range over, what is given, and how names are to be read."""
@@ -107,6 +112,9 @@ class _Writer:
             term = plain(self.notation.term(condition.term))
             yield f"Used: ${term} > 0$, since {sentences.positive_because(condition)}."
         yield from [sentences.alike(claim)] if claim.alike else []
+        if same_formula(claim, self.notation):
+            yield sentences.SAME_FORMULA
+            return
         letters = [self.notation.letter(name) for name in claim.variables]
         yield f"{sentences.positions(letters, '$').capitalize() or 'In numbers'}:"
         for proof in claim.proofs:

@@ -13,7 +13,7 @@ from mha_sym.proof.cards import CARDS
 from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof, Step
-from mha_sym.render.matrices import stage
+from mha_sym.render.matrices import same_formula, stage, statement
 from mha_sym.render.pictures.parts import escaped
 from mha_sym.render.pictures.svg import trace_svg
 from mha_sym.render.pictures.ways import ways_svg
@@ -225,7 +225,8 @@ class _Page:
     def _headline(self, claim: ClaimPart) -> str:
         words = self.writer.prose(claim.words) if claim.words else f"<code>{escaped(claim.name)}</code>"
         head = f'<h3><span class="number">{claim.number}</span> {words}</h3>'
-        why = "; ".join(map(self.writer.prose, sentences.reasons(claim, self.found.claims)))
+        same = same_formula(claim, self.writer.notation)
+        why = "; ".join(map(self.writer.prose, sentences.reasons(claim, self.found.claims, same)))
         line = self.writer.latex(self._stage(claim))
         return head + line + (f'<span class="why">{why}</span>' if why else "")
 
@@ -237,19 +238,21 @@ class _Page:
 
     def _entry(self, claim: ClaimPart) -> str:
         """The statement of a claim entry by entry, as `_stage` is in matrices."""
-        return self.writer.notation.equation(claim.left, claim.right)
+        return statement(claim, self.writer.notation)
 
     def _inside(self, claim: ClaimPart) -> Iterator[str]:
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in claim.variables]
         where, again = sentences.positions(letters) or "in numbers", self._stage(claim) != self._entry(claim)
         where = where.capitalize() if claim.verdict is Verdict.PROVED else f"Claimed {where}"
         yield f'<p class="range">{where}{":" if again or claim.proofs else "."}</p>'
-        yield from [self.writer.equation(claim.left, claim.right)] if again else []
+        yield from [self.writer.latex(self._entry(claim))] if again else []
         if claim.defined:
             yield from ('<ul class="rows">', *map(self._definition, claim.defined), "</ul>")
         if claim.moves:
             yield from (f"<p>{sentences.SAME_ENTRY}</p>", *self._moves(claim))
-        for n, proof in enumerate(claim.proofs if not claim.moves else ()):
+        same = same_formula(claim, self.writer.notation) and not claim.moves
+        yield from [f"<p>{sentences.SAME_FORMULA}</p>"] if same else []
+        for n, proof in enumerate(() if claim.moves or same else claim.proofs):
             yield from [f"<p>Part {n + 1} of {len(claim.proofs)}.</p>"] if len(claim.proofs) > 1 else []
             yield from self._chain(proof)
         if claim.alike:
