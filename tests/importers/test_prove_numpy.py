@@ -12,6 +12,7 @@ import pytest
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.proving.code import prove_code
 from mha_sym.audit.proving.outcome import CodeProof
+from mha_sym.audit.proving.report import assumptions
 from mha_sym.audit.target import as_implementation
 from mha_sym.errors import Problem
 from mha_sym.proof.theorem import Verdict
@@ -308,6 +309,37 @@ def test_a_fill_counts_as_minus_infinity_only_by_an_assumption() -> None:
 
 
 # ---------------------------------------------------------------- what cannot be followed
+
+
+def attends(x, w_q, w_k, w_v, w_o, heads, of_scores=lambda one: one, of_weights=lambda one: one):
+    q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    z = of_weights(softmax(of_scores(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])))) @ v
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def without_nan(x, w_q, w_k, w_v, w_o, heads):
+    return attends(x, w_q, w_k, w_v, w_o, heads, of_weights=np.nan_to_num)
+
+
+def with_zeros_for_infinities(x, w_q, w_k, w_v, w_o, heads):
+    return attends(x, w_q, w_k, w_v, w_o, heads, of_scores=lambda one: np.nan_to_num(one, neginf=0.0))
+
+
+def clipped(x, w_q, w_k, w_v, w_o, heads):
+    return attends(x, w_q, w_k, w_v, w_o, heads, of_scores=lambda one: np.clip(one, -50, 50))
+
+
+def test_a_weight_that_would_be_nan_is_assumed_not_to_be() -> None:
+    found = proof(without_nan)
+    assert found.verdict is Verdict.PROVED
+    assert any(one.startswith("no entry is NaN at ") and __file__ in one for one in assumptions(found))
+    refused = proof(with_zeros_for_infinities)
+    assert refused.verdict is Verdict.UNDECIDED and "of the code's own choice" in str(refused.problem)
+
+
+def test_scores_that_are_cut_off_are_refuted_where_they_are_large() -> None:
+    found = proof(clipped)
+    assert found.verdict is Verdict.REFUTED and found.cases[0].outcomes[0].counterexample is not None
 
 
 def decides_on_values(x, w_q, w_k, w_v, w_o, heads):

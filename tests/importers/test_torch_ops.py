@@ -112,6 +112,8 @@ PROGRAMS: dict[str, Program] = {
     "concat": lambda x, y: torch.concat([x, y]),
     "concatenate": lambda x, y: torch.concatenate([x, y], -1),
     "stack": lambda x, y: (torch.stack([x, y]), torch.stack([x, y], -1)),
+    "roll": lambda x: (x.roll(1, 1), x.roll((-1, 9), (1, 2))),
+    "nan_to_num": lambda x: x.nan_to_num(3.0),
     "expand": lambda x, row: (row.expand(x.shape[0], 3, -1), x[:, :, None].expand(-1, -1, 2, -1)),
     "broadcast_to": lambda x, row: row.broadcast_to(x.shape),
     "expand_as": lambda x, row: row.expand_as(x),

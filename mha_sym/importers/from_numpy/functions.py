@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import sympy
 
+from mha_sym.importers.assumed import without_nan
 from mha_sym.importers.einsum_labels import labels_of
 from mha_sym.importers.from_numpy.array import Traced, as_ref
+from mha_sym.importers.ranges import rolled
 from mha_sym.importers.session import Dim, Session, exact
 
 
@@ -226,6 +228,36 @@ def _flip(session: Session, a: Any, axis: Any = None) -> Any:
     return a[tuple(slice(None, None, -1) if n in axes else slice(None) for n in range(a.ndim))]
 
 
+def _roll(session: Session, a: Any, shift: Any, axis: Any = None) -> Any:
+    builder = session.here()
+    if axis is None:
+        builder.refuse("numpy.roll without an axis is not followed")
+    axes, shifts = (list(one) if isinstance(one, tuple | list) else [one] for one in (axis, shift))
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    ref = a.ref
+    for one, places in zip(axes, shifts, strict=True):
+        ref = rolled(builder, ref, int(one), sizes_of(session, places)[0])
+    return Traced(session, ref)
+
+
+# ---------------------------------------------------------------- entry by entry
+
+
+def _clip(
+    session: Session, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Any:  # fmt: skip
+    builder, made = session.here(), as_ref(session, a)
+    for f, bound in (("max", min if a_min is None else a_min), ("min", max if a_max is None else a_max)):
+        made = made if bound is None else builder.map(f, made, as_ref(session, bound))
+    return Traced(session, made)
+
+
+def _nan_to_num(
+    session: Session, x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:  # fmt: skip
+    return Traced(session, without_nan(session.here(), as_ref(session, x), posinf, neginf))
+
+
 # ---------------------------------------------------------------- masks
 
 
@@ -272,6 +304,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "array_split": _split, "where": _where, "einsum": _einsum, "tensordot": _tensordot, "dot": _dot,
     "outer": _outer,
     "broadcast_to": _broadcast_to, "repeat": _repeat, "tile": _tile, "take": _take, "flip": _flip,
+    "roll": _roll, "clip": _clip, "nan_to_num": _nan_to_num,
     "tril": lambda s, m, k=0: triangle(s, m, k, lower=True), "triu": lambda s, m, k=0: triangle(s, m, k, lower=False),
     "matrix_transpose": lambda s, a: a.mT, "ravel": lambda s, a: _reshape(s, a, -1), "hstack": _hstack,
     "vstack": lambda s, arrays: _concatenate(s, arrays, 0),
@@ -300,7 +333,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: _method(name) for name in (
-        "sum", "max", "mean", "swapaxes", "squeeze", "repeat", "take", "dot", "ravel", "copy",
+        "sum", "max", "mean", "swapaxes", "squeeze", "repeat", "take", "dot", "ravel", "copy", "clip",
     )},
     "reshape": lambda a, *shape, **kw: _reshape(a.session, a, _flat(shape), **kw),
     "transpose": lambda a, *axes: _transpose(a.session, a, _flat(axes) if axes and axes != (None,) else None),

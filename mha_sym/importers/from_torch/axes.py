@@ -13,6 +13,7 @@ import sympy
 
 from mha_sym.importers.from_torch.cells import Cell, Size, expanded, permuted, reshaped, sliced
 from mha_sym.importers.from_torch.ops import Empty, Lowering, operation
+from mha_sym.importers.ranges import rolled
 from mha_sym.importers.sizes import as_size, quotient
 
 _END = 2**62  # torch writes "to the end" as the largest integer
@@ -218,6 +219,16 @@ def _cat(lo: Lowering, tensors: Sequence[Cell], dim: int = 0) -> Cell:
 @operation("stack", words="reshape and concat")
 def _stack(lo: Lowering, tensors: Sequence[Cell], dim: int = 0) -> Cell:
     return Cell(lo.g.stack([lo.ref(one) for one in tensors], dim))
+
+
+@operation("roll", words="slice and concat")
+def _roll(lo: Lowering, self: Cell, shifts: Sequence[Size], dims: Sequence[int] = ()) -> Cell:
+    if not dims:
+        lo.g.refuse("a roll over all entries in a row is not in the vocabulary", hint="say dims=")
+    ref = lo.ref(self)
+    for shift, dim in zip(shifts, dims, strict=True):
+        ref = rolled(lo.g, ref, dim, as_size(shift))
+    return Cell(ref)
 
 
 @operation("expand", "broadcast_to", words="broadcast")

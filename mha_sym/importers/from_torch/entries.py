@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from mha_sym.importers.assumed import without_nan
 from mha_sym.importers.from_torch.cells import Cell
 from mha_sym.importers.from_torch.ops import Lowering, operation
 
@@ -158,6 +159,11 @@ def _clamp(lo: Lowering, self: Cell, min: Any = None, max: Any = None) -> Cell:
 @operation("clamp_max", words="min")
 def _clamp_max(lo: Lowering, self: Cell, max: Any) -> Cell:
     return lo.map("min", self, max)
+
+
+@operation("nan_to_num", words="nothing, under the assumption that no entry is NaN")
+def _nan_to_num(lo: Lowering, self: Cell, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Cell:
+    return Cell(without_nan(lo.g, lo.ref(self), posinf, neginf))
 
 
 @operation("logical_not", "bitwise_not", words="not")
