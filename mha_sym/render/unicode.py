@@ -162,10 +162,7 @@ class _Writer:
     def _end(self, line: str, claim: ClaimPart) -> Iterator[str]:
         """The end of a statement, with the positions for which it is made."""
         where = sentences.positions(list(map(self.notation.letter, claim.variables)))
-        if len(line) + 4 + len(where) <= WIDTH:
-            yield f"{line}    {where}"
-        else:
-            yield from (line, f"    {where}")
+        yield from _beside(line, where, "    ")
 
     def _move(self, words: str, sizes: Sequence[Term], at: Sequence[object]) -> list[str]:
         indices = [self.notation.index(one) for one in at]  # type: ignore[arg-type]
@@ -202,10 +199,9 @@ class _Writer:
         for n, text in enumerate(shown):
             start = "      where " if n else begin
             first, *more = rows(text, WIDTH - len(start))
-            if not (n or more) and len(start + first + letters) + 4 <= WIDTH:
-                first += f"    {letters}"
             indent = " " * (len(start) + 2)
-            yield from (line for row in (start + first, *(indent + one for one in more)) for line in _cut(row, indent))
+            *lines, last = [x for row in (start + first, *(indent + one for one in more)) for x in _cut(row, indent)]
+            yield from (*lines, *(_beside(last, "" if n else letters, indent)))
         alike = said(likened(says, self.notation)) if told else ""
         yield from _wrap(f"{alike}.", "      ", "        ") if alike else ()
 
@@ -216,6 +212,13 @@ class _Writer:
             yield from _item(f"{control.name}: {_prose(control.words)}")
             yield from self._says(control, detail)
             yield from _wrap(_prose(sentences.witness(control)), "    ", "      ")
+
+
+def _beside(line: str, words: str, indent: str) -> list[str]:
+    """A line with words beside it, or below it if there is no room."""
+    if not words:
+        return [line]
+    return [f"{line}    {words}"] if len(line) + 4 + len(words) <= WIDTH else [line, indent + words]
 
 
 def _wrap(text: str, start: str = "", indent: str = "") -> list[str]:
