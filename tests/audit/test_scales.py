@@ -129,3 +129,29 @@ def test_numbers_that_people_write_come_first():
 def test_every_one_is_complete():
     for one in (*SCALES_AT_SIZES, constant_scale(0.3, [5])):
         assert one.words.endswith(".") and one.symptom.endswith(".") and one.mend and one.step == 4
+
+
+# ---------------------------------------------------------------- numbers where scores are hidden
+
+
+def filling(number, added=False):
+    def attention(x, w_q, w_k, w_v, w_o, heads, keep=None):
+        q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+        scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+        if keep is not None:
+            scores = np.where(keep, scores, scores + number if added else number)
+        return merge(softmax(scores) @ v) @ w_o
+
+    return Implementation(call=attention, tied=())
+
+
+@pytest.mark.parametrize(("number", "added"), [(-20.0, False), (-3.5, False), (-15.0, True)])
+def test_a_number_that_does_not_hide_is_named(number, added):
+    (one,) = found(filling(number, added), draws=2)
+    assert one.name == ("mask_number_added" if added else "mask_fill_number") and not one.cases
+    assert f"{number:g}" in one.words and "instead of minus infinity" in one.words
+
+
+def test_a_number_that_hides_is_no_fault():
+    impl = filling(-60.0)
+    assert seen_of(impl, cases_of(impl), Wishes(draws=1)).right

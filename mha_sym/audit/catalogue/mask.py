@@ -13,7 +13,8 @@ from mha_sym.expr import Expr, Rename, Repeat, Reshape, Scalar, Select, Softmax,
 from mha_sym.pattern import rearrange
 
 _FAMILY = "mask"
-_MEND = "scores = where(keep, scores, -inf), keep = True where query t may attend to key s"
+#: what should stand there
+MEND = "scores = where(keep, scores, -inf), keep = True where query t may attend to key s"
 _PADDING = "keep[:, None, None, :] for a padding mask keep of shape (B, S)"
 
 #: what code puts where a key is hidden if it does not leave the key out
@@ -23,7 +24,7 @@ _LOW = sympy.Integer(-(10**9))
 # ---------------------------------------------------------------- how hidden scores are hidden
 
 
-def _filled(value: sympy.Expr) -> Edits:
+def filled(value: sympy.Expr) -> Edits:
     """Hidden scores are replaced by a number."""
 
     def masked(at: Site, raw: Expr) -> Expr:
@@ -36,7 +37,7 @@ def _filled(value: sympy.Expr) -> Edits:
     return {"masked": masked, "softmax": _bare}
 
 
-def _added(value: sympy.Expr) -> Edits:
+def added(value: sympy.Expr) -> Edits:
     """A number is added to hidden scores."""
 
     def masked(at: Site, raw: Expr) -> Expr:
@@ -56,7 +57,7 @@ def _bare(at: Site, scores: Expr) -> Expr:
 
 
 #: what code does that knows no minus infinity; the same function wherever a row keeps a key
-HIDDEN = _filled(_LOW)
+HIDDEN = filled(_LOW)
 
 
 def _added_as_number(at: Site, raw: Expr) -> Expr:
@@ -158,12 +159,12 @@ FAULTS: tuple[Fault, ...] = (
         "scores = q @ k^T / sqrt(d_k) + mask", {"before": ignored("mask")}, "additive",
     ),
     mask_fault(
-        "masks_ignored", "No mask has any effect.", "Masked tokens influence the output.", _MEND,
+        "masks_ignored", "No mask has any effect.", "Masked tokens influence the output.", MEND,
         {"before": ignored("causal", "padding", "kept", "mask")}, "masked",
     ),
     mask_fault(
         "mask_inverted", "The mask means the opposite: the keys that it keeps are hidden, the hidden ones are seen.",
-        "Attention goes to padding, or to later tokens only; rows that keep no key are uniform.", _MEND,
+        "Attention goes to padding, or to later tokens only; rows that keep no key are uniform.", MEND,
         {"before": _inverted, **HIDDEN}, "keep",
     ),
     mask_fault(
@@ -175,8 +176,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     mask_fault(
         "mask_inverted_added", "The mask means the opposite, and a large negative number is added where it keeps.",
-        "Attention goes to padding, or to later tokens only.", _MEND,
-        {"before": _inverted, **_added(_LOW)}, "keep",
+        "Attention goes to padding, or to later tokens only.", MEND,
+        {"before": _inverted, **added(_LOW)}, "keep",
     ),
     mask_fault(
         "padding_mask_inverted", "The padding mask means the opposite: only padding is seen.",
@@ -190,43 +191,43 @@ FAULTS: tuple[Fault, ...] = (
     ),
     mask_fault(
         "mask_added_as_number", "A boolean mask is added to the scores as 0 and 1.",
-        "Masked keys keep most of their weight.", _MEND, {"masked": _added_as_number, "softmax": _bare}, "keep",
+        "Masked keys keep most of their weight.", MEND, {"masked": _added_as_number, "softmax": _bare}, "keep",
     ),
     mask_fault(
         "mask_subtracted_as_number", "One is subtracted from hidden scores instead of minus infinity added.",
-        "Masked keys keep a third of their weight.", _MEND, _added(sympy.Integer(-1)), "keep",
+        "Masked keys keep a third of their weight.", MEND, added(sympy.Integer(-1)), "keep",
     ),
     mask_fault(
         "mask_fill_tiny_positive", "Hidden scores are filled with 1e-9 where -1e9 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**9)), "keep",
+        "Masked keys keep most of their weight.", MEND, filled(sympy.Rational(1, 10**9)), "keep",
     ),
     mask_fault(
         "mask_fill_tiny_negative", "Hidden scores are filled with -1e-9 where -1e9 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**9)), "keep", alone=True,
+        "Masked keys keep most of their weight.", MEND, filled(sympy.Rational(-1, 10**9)), "keep", alone=True,
     ),
     mask_fault(
         "mask_fill_tinier", "Hidden scores are filled with -1e-12 where -1e12 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(-1, 10**12)), "keep", alone=True,
+        "Masked keys keep most of their weight.", MEND, filled(sympy.Rational(-1, 10**12)), "keep", alone=True,
     ),
     mask_fault(
         "mask_fill_tinier_positive", "Hidden scores are filled with 1e-12 where -1e12 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**12)), "keep", alone=True,
+        "Masked keys keep most of their weight.", MEND, filled(sympy.Rational(1, 10**12)), "keep", alone=True,
     ),
     mask_fault(
         "mask_multiplied_into_scores", "Hidden scores become zero: the scores are multiplied by the mask.",
-        "Masked keys keep the weight exp(0).", _MEND, _filled(sympy.Integer(0)), "keep",
+        "Masked keys keep the weight exp(0).", MEND, filled(sympy.Integer(0)), "keep",
     ),
     mask_fault(
         "mask_fill_too_small", "Hidden scores are filled with -1 instead of minus infinity.",
-        "Masked keys keep part of their weight.", _MEND, _filled(sympy.Integer(-1)), "keep",
+        "Masked keys keep part of their weight.", MEND, filled(sympy.Integer(-1)), "keep",
     ),
     mask_fault(
         "mask_fill_hundred_thousandth", "Hidden scores are filled with 1e-5 where -1e5 is meant.",
-        "Masked keys keep most of their weight.", _MEND, _filled(sympy.Rational(1, 10**5)), "keep", alone=True,
+        "Masked keys keep most of their weight.", MEND, filled(sympy.Rational(1, 10**5)), "keep", alone=True,
     ),
     mask_fault(
         "mask_fill_ten", "Ten is subtracted from hidden scores, which is not enough to hide them.",
-        "Masked keys keep a little of their weight.", _MEND, _added(sympy.Integer(-10)), "keep",
+        "Masked keys keep a little of their weight.", MEND, added(sympy.Integer(-10)), "keep",
     ),
     mask_fault(
         "additive_mask_subtracted", "The additive mask is subtracted from the scores.",

@@ -66,7 +66,10 @@ def _told_apart(
     if more is None or not open_:
         return search, found
     further = tuple(one for number in range(2) for one in more(number))
-    search = replace(search, evidence=(*search.evidence, *further))
+    search = Search(
+        (*search.evidence, *further), tried=set(search.tried), matching=dict(search.matching), alike=search.alike,
+        pairs=search.pairs, triples=search.triples,
+    )  # fmt: skip
     left = [one for one in found if search.explains(one)]
     return search, left or again(search)
 

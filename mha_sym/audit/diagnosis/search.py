@@ -13,10 +13,11 @@ from itertools import combinations, islice, product
 import numpy as np
 
 from mha_sym.audit.catalogue.heads import cut_into
+from mha_sym.audit.catalogue.mask_numbers import FILLS
 from mha_sym.audit.catalogue.scale_at_sizes import SCALES_AT_SIZES, constant_scale
 from mha_sym.audit.diagnosis.course import Course, course_of
 from mha_sym.audit.diagnosis.fit import NEARER, fit, near, orders
-from mha_sym.audit.diagnosis.scales import fitted_scale, simple_numbers
+from mha_sym.audit.diagnosis.scales import fitted_fill, fitted_scale, simple_numbers
 from mha_sym.audit.diagnosis.staged import Staged, of_singles
 from mha_sym.audit.evidence import Evidence, largest, predicted
 from mha_sym.audit.faults import FAMILIES, Fault, faults_of_positions, find_fault, name_of
@@ -57,7 +58,7 @@ class Search:
 
     def one_or_two(self, two: bool) -> list[Which]:
         """What explains everything: single faults if there are any, else pairs, if ``two`` says so."""
-        ones = [self._singles, self._at_sizes, self._other_heads, self._constant]
+        ones = [self._singles, self._at_sizes, self._other_heads, self._constant, self._fills]
         steps = [*ones, *([self._pairs] if two else [])]
         return next((found for step in steps if (found := step())), [])
 
@@ -119,6 +120,16 @@ class Search:
         widths = sorted({one.setting.sizes["d_k"] for one in self.evidence})
         declared = self.evidence[0].spec.options.scale
         each: Iterator[Which] = ((constant_scale(one, widths, declared),) for one in simple_numbers(*found))
+        return list(islice((which for which in each if self.explains(which)), 1))
+
+    def _fills(self) -> list[Which]:
+        """A number that stands where scores are hidden, or is added there, the same in every run."""
+        masked = [one for one in self.bad if one.forms.at.keep is not None]
+        if not masked or len(masked) < len(self.bad):
+            return []
+        on = min(masked, key=lambda one: one.found["scores"].size)
+        fitted = ((fill, found) for fill in FILLS if (found := fitted_fill(on, fill)) is not None)
+        each: Iterator[Which] = ((fill(one),) for fill, found in fitted for one in simple_numbers(*found))
         return list(islice((which for which in each if self.explains(which)), 1))
 
     # ------------------------------------------------------------ several together
