@@ -98,6 +98,15 @@ def test_sums_of_the_weights_name_the_axis(make, words):
     assert words in cause(showing(weights=make), "sums of the weights")[0]
 
 
+def test_weights_that_are_stored_keys_first_say_so():
+    def attention(x, w_q, w_k, w_v, w_o, heads):
+        shown = all_stages(x, w_q, w_k, w_v, w_o, heads)
+        return {"weights": shown["weights"].swapaxes(2, 3), "y": shown["y"]}
+
+    said = cause(attention, "sums of the weights")[0]
+    assert "with s and t exchanged" in said and "weights = 'b h s t'" in said
+
+
 def test_rows_that_sum_to_the_scale_say_so():
     def attention(x, w_q, w_k, w_v, w_o, heads):
         shown = all_stages(x, w_q, w_k, w_v, w_o, heads)

@@ -197,7 +197,9 @@ def sums_of_weights(on: Evidence) -> Probe | None:
     if np.abs(rows - 1).max() <= slack:
         return Probe("sums of the weights", True, "", figure)
     cause = "rows do not sum to one"
-    if np.abs(columns - 1).max() <= slack:
+    if _exchanged(a, on):
+        cause = "the right ones with s and t exchanged: say axes = {weights = 'b h s t'} if they are stored so"
+    elif np.abs(columns - 1).max() <= slack:
         cause = "columns sum to one: the softmax runs over the queries"
     elif np.abs(heads - 1).max() <= slack:
         cause = "sums over the heads are one: the softmax runs over the heads"
@@ -206,6 +208,12 @@ def sums_of_weights(on: Evidence) -> Probe | None:
     elif (rows < 1 + slack).all():
         cause = "rows sum to less than one: masked, or shared with something, after the softmax"
     return Probe("sums of the weights", False, cause, figure)
+
+
+def _exchanged(weights: Array, on: Evidence) -> bool:
+    """Whether weights are the right ones, queries and keys exchanged."""
+    turned = weights.swapaxes(-1, -2)
+    return turned.shape == weights.shape and bool(np.abs(turned - on.found["weights"]).max() <= _SMALL)
 
 
 def ratio_of_scores(on: Evidence) -> Probe | None:
