@@ -28,6 +28,7 @@ from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.masks.alignment import found_alignment
 from mha_sym.audit.masks.mask_word import mask_as_meant
 from mha_sym.audit.masks.own_mask import as_causal
+from mha_sym.audit.precision import coarser
 from mha_sym.audit.reports.report import CheckReport
 from mha_sym.audit.runs import Seen, agrees_tied, further, seen_of, with_any_keys_seen
 from mha_sym.audit.setting import ties_of
@@ -110,7 +111,7 @@ def check(
         findings=inquire(evidence, conventions, impl, further(seen)),
     )  # fmt: skip
     where = found_alignment(impl, seen.plan) if report.ok else _where_it_agrees(seen, report)
-    notes = (*report.notes, *([where] if where else []))
+    notes = (*report.notes, *(one for one in (where, _if_it_rounds(report)) if one))
     return replace(report, notes=notes, seconds=time.perf_counter() - started)
 
 
@@ -184,6 +185,19 @@ def _where_it_agrees(seen: Seen, report: CheckReport) -> str:
         if free and agrees_tied(seen, tied):
             return f"it agrees where {TIED[tied]}; if that is all it is for, say Implementation(tied={tied!r})"
     return ""
+
+
+def _if_it_rounds(report: CheckReport) -> str:
+    """For code that no fault explains: in which format it may compute on the way, if that would explain it."""
+    if report.verdict != "disagree" or report.faults:
+        return ""
+    kind = coarser(report.dtype, max(one.excess for one in report.compared))
+    if kind is None:
+        return ""
+    return (
+        f"it is off by no more than {kind} rounds: if it computes in that on the way, say Implementation(dtype="
+        f"{kind!r}), and it is judged in that"
+    )
 
 
 # ---------------------------------------------------------------- what was found

@@ -1,7 +1,7 @@
 """Floating-point formats: unit roundoff, how sums are taken, and rounding of drawn values to what a format can hold.
 
-Defines `ROUNDOFF`, `Arithmetic`, `arithmetic`, `rounded` and `growth`.  Bounds built from them judge implementations;
-they never decide a theorem.
+Defines `ROUNDOFF`, `coarser`, `Arithmetic`, `arithmetic`, `rounded` and `growth`.  Bounds built from them judge
+implementations; they never decide a theorem.
 """
 
 from __future__ import annotations
@@ -33,6 +33,21 @@ def roundoff(dtype: str) -> float:
     if dtype not in ROUNDOFF:
         raise TargetProblem(f"no floating-point format {dtype!r}", expected=", ".join(ROUNDOFF))
     return ROUNDOFF[dtype]
+
+
+def coarser(dtype: str, excess: float) -> str | None:
+    """The finest format that rounds so much more than another that it explains an error of so many of its bounds.
+
+    Args:
+        dtype: the format for which a bound was computed.
+        excess: the error in units of that bound.
+
+    Example:
+        >>> coarser("float64", 1e6), coarser("float64", 1e9), coarser("float64", 1e16)
+        ('float32', 'float16', None)
+    """
+    wider = sorted((unit, name) for name, unit in ROUNDOFF.items() if unit > roundoff(dtype))
+    return next((name for unit, name in wider if unit >= excess * roundoff(dtype)), None)
 
 
 #: half the smallest positive number of each format: the largest absolute error of a result that underflows

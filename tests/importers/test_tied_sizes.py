@@ -1,4 +1,4 @@
-"""Code that is right only where sizes coincide: the headline says where, whether it runs elsewhere or not."""
+"""Code that is right where sizes coincide, or but for rounding: the report says where, and why numbers are off."""
 
 from __future__ import annotations
 
@@ -62,3 +62,20 @@ def test_what_is_wrong_elsewhere_says_where_it_is_proved() -> None:
     assert (proof.verdict, found.verdict) == (Verdict.PROVED, Verdict.REFUTED)
     assert text.splitlines()[0].endswith("not a proof; it is proved where d_v = d_k and h = 3 only")
     assert "proved where d_v = d_k, " in text and found.ran[0].sizes["d_v"] != found.ran[0].sizes["d_k"]
+
+
+def halved(x, w_q, w_k, w_v, w_o, heads):
+    """Rounds its queries, keys and values to half precision, whatever it is handed."""
+    q, k, v = ((x @ w).astype(np.float16).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for w in (w_q, w_k, w_v))
+    z = (softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])) @ v).astype(x.dtype)
+    return z.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+
+def test_right_code_that_rounds_on_the_way_is_proved_and_told_why_its_numbers_are_off() -> None:
+    report = check(halved, draws=1)
+    assert report.verdict == "disagree" and any("dtype='float16'" in note for note in report.notes)
+    found = with_audit(prove_code(Implementation(call=halved)), report)
+    assert found.verdict is Verdict.PROVED
+    assert found.notes[-1].endswith("it rounds to float16 on the way, which explains it; say dtype='float16' and it is "
+                                    "judged in that")  # fmt: skip
+    assert check(Implementation(call=halved, dtype="float16"), draws=1).verdict == "agree"

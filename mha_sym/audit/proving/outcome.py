@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from mha_sym.audit.compared import Compared
 from mha_sym.audit.diagnosis.explanation import Explanation
+from mha_sym.audit.precision import ROUNDOFF, coarser
 from mha_sym.audit.proving.imported import Import
 from mha_sym.audit.proving.trace import Departure
 from mha_sym.audit.reports.reported import Reported
@@ -126,7 +127,7 @@ def with_audit(proof: CodeProof, report: Reported) -> CodeProof:
     """A proof of code that is not proved for all its sizes, with what the audit in numbers found.
 
     What is proved for all sizes stays proved whatever the numbers are: they may be off by more than the bound where the
-    code rounds more than it should.
+    code rounds more than it should, which a note says.
 
     Args:
         proof: of the implementation, against the specification.
@@ -137,7 +138,7 @@ def with_audit(proof: CodeProof, report: Reported) -> CodeProof:
     if proof.verdict is Verdict.REFUTED:
         return replace(proof, faults=report.faults)
     if proof.verdict is Verdict.PROVED and all(map(_for_all, proof.cases)):
-        return proof
+        return replace(proof, notes=(*proof.notes, _numbers_are_off(proof, report)))
     decided = {one.case for one in proof.cases if _for_all(one)}
     wrong = {one.case: one for one in reversed(report.stages) if not one.ok and one.case not in decided}
     return replace(proof, faults=report.faults, ran=tuple(reversed(wrong.values())))
@@ -146,3 +147,17 @@ def with_audit(proof: CodeProof, report: Reported) -> CodeProof:
 def _for_all(one: CaseProof) -> bool:
     """Whether a way of calling is proved, and at no sizes that were chosen because the code wants numbers."""
     return one.verdict is Verdict.PROVED and not one.found.leaks
+
+
+def _numbers_are_off(proof: CodeProof, report: Reported) -> str:
+    """Why the numbers of code that is proved may be wrong all the same."""
+    worst = max(report.compared, key=lambda one: one.excess)
+    room = f"where that rounds by {worst.bound.value:.2g} at most"
+    off = f"run in {report.dtype} it is off by {worst.difference:.2g}, {room}"
+    kind = coarser(report.dtype, worst.excess)
+    short = [] if kind is None else [name for name, unit in ROUNDOFF.items() if unit >= ROUNDOFF[kind]]
+    casts = [cast for one in proof.cases for cast in one.found.graph.notes.casts]
+    kind = next((name for name in short for cast in casts if f"to {name} at " in cast), None)
+    if kind is None:
+        return f"{off}: a proof over the real numbers says nothing of overflow, and of digits that are lost"
+    return f"{off}: it rounds to {kind} on the way, which explains it; say dtype={kind!r} and it is judged in that"
