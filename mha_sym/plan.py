@@ -84,7 +84,7 @@ def least_sizes(exprs: Iterable[Expr]) -> dict[str, int]:
     return found
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _planned(key: _Roots) -> Plan:
     found = graph(key.roots)
     number = {id(vertex.node): vertex.number for vertex in found.vertices}

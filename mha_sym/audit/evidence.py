@@ -18,7 +18,7 @@ from mha_sym.attention.dims import Dims, Weights
 from mha_sym.attention.forms import Options, Stages
 from mha_sym.audit.bounds import Bound
 from mha_sym.audit.compared import Compared
-from mha_sym.audit.faults import Fault, Ties, coinciding, faults, faults_of_positions, symmetries
+from mha_sym.audit.faults import Fault, Ties, coinciding, symmetries
 from mha_sym.audit.pointwise import POINTWISE
 from mha_sym.audit.precision import Array, roundoff
 from mha_sym.audit.recipe import Builder, Grouped, Site, site
@@ -124,34 +124,13 @@ class Evidence:
 
 
 class Forms:
-    """The correct form of one layer and all edits of it that are possible; each is built once."""
+    """The correct form of one layer and edits of it."""
 
     def __init__(self, at: Site) -> None:
         self.at = at
         self.builder = Builder(at)
         self.right = self.builder.build()
-        self._singles: dict[str, Stages] | None = None
         self._possible: dict[Fault, bool] = {}
-
-    @property
-    def singles(self) -> dict[str, Stages]:
-        """Every single fault that is possible here, by name.
-
-        Those that change nothing here, and those that make the output random, are left out.
-        """
-        if self._singles is None:
-            known = (*faults(), *(faults_of_positions() if self.at.angles is not None else ()))
-            wanted = (one for one in known if not one.random and not one.at_sizes and one.possible(self.at))
-            built = {one.name: self.form(one) for one in wanted}
-            self._singles = {
-                name: form for name, form in built.items() if form is not None and form.y != self.right.y
-            }
-        return self._singles
-
-    @cached_property
-    def turning(self) -> frozenset[str]:
-        """Those of the single faults that put heads into an order that has to be found."""
-        return frozenset(name for name, form in self.singles.items() if permutes(form.y))
 
     @property
     def same(self) -> dict[str, Stages]:

@@ -9,6 +9,7 @@ from mha_sym.attention.dims import combined_weights, dims, self_inputs
 from mha_sym.attention.forms import Options, combined
 from mha_sym.attention.rotary import Angles, Rotary, tables, turned_dims
 from mha_sym.audit.check import check
+from mha_sym.audit.diagnosis.course import Course
 from mha_sym.audit.evidence import Forms
 from mha_sym.audit.faults import faults, faults_of_positions, find_fault
 from mha_sym.audit.implementation import Implementation
@@ -143,7 +144,7 @@ def test_faults_of_positions_are_looked_for_where_there_are_positions_only():
     mine = {one.name for one in faults_of_positions()}
     some = {"values_turned_too", "positions_on_the_last_features"}  # where widths are the same; where some are left
     sized = {one.name for one in faults_of_positions() if one.at_sizes}
-    assert mine <= set(Forms(at).singles) | some | sized and not mine & set(Forms(plain).singles)
+    assert mine <= set(Course(Forms(at)).singles) | some | sized and not mine & set(Course(Forms(plain)).singles)
     assert not mine & {one.name for one in faults()}
     assert {"key_bias_dropped", "features_permuted_inside_heads"} <= set(Forms(plain).same) - set(Forms(at).same)
     for one in faults_of_positions():

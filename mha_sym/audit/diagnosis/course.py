@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mha_sym.attention.forms import project
 from mha_sym.audit.diagnosis.program import Program, argument, program_of
-from mha_sym.audit.evidence import Forms
-from mha_sym.audit.faults import Fault
+from mha_sym.audit.evidence import Forms, permutes
+from mha_sym.audit.faults import Fault, faults, faults_of_positions
 from mha_sym.audit.recipe import Edits, Moves, Site, Slot, chosen
 from mha_sym.errors import AxisProblem
 from mha_sym.expr import Expr, Input
@@ -71,12 +71,13 @@ class Course:
     """The values of the forms of one layer.
 
     Attributes:
+        forms: the forms.
         nodes: the values; what a value is made of has smaller numbers.
     """
 
     def __init__(self, forms: Forms) -> None:
         self.nodes: list[Node] = []
-        self._forms = forms
+        self.forms = forms
         self._numbers: dict[Hashable, int] = {}
         self._places: dict[Hashable, _Place | None] = {}
         self._heads_made: dict[Hashable, tuple[int, ...]] = {}
@@ -88,11 +89,38 @@ class Course:
 
     def number(self, which: tuple[Fault, ...]) -> int | None:
         """The number of the output with these faults; None if the code could not run on these axes."""
-        slots, moves = chosen(*(one.edits for one in which if self._forms.is_possible(one)))
+        slots, moves = chosen(*(one.edits for one in which if self.forms.is_possible(one)))
         try:
             return self._output(slots, moves)
         except AxisProblem:
             return None
+
+    @cached_property
+    def singles(self) -> dict[str, int]:
+        """The number of the output of every single fault that is possible here, by name.
+
+        Those that change nothing here, and those that make the output random, are left out.
+        """
+        positions = faults_of_positions() if self.forms.at.angles is not None else ()
+        wanted = (one for one in (*faults(), *positions) if not one.random and not one.at_sizes)
+        numbers = {one.name: self.number((one,)) for one in wanted if self.forms.is_possible(one)}
+        right = self.number(())
+        return {name: number for name, number in numbers.items() if number is not None and number != right}
+
+    @cached_property
+    def turning(self) -> frozenset[str]:
+        """Those of the single faults that put heads into an order that has to be found."""
+        return frozenset(name for name, number in self.singles.items() if self._permutes(number))
+
+    def _permutes(self, number: int) -> bool:
+        waiting, seen = [number], set[int]()
+        while waiting:
+            n = waiting.pop()
+            if permutes(self.nodes[n].program.expr):
+                return True
+            seen.add(n)
+            waiting += [m for m in self.nodes[n].reads if m not in seen]
+        return False
 
     # ------------------------------------------------------------ the recipe
 
@@ -144,7 +172,7 @@ class Course:
         return place
 
     def _made_place(self, around: tuple[Slot, ...], before: tuple[Slot, ...]) -> _Place | None:
-        at, undo = self._forms.at, []
+        at, undo = self.forms.at, []
         try:
             for one in around:
                 at, back = one(at)
@@ -220,7 +248,7 @@ class Course:
         return known[1]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=12)
 def course_of(forms: Forms) -> Course:
     """The course of some forms; the same object for the same ones, since runs that differ in numbers only share it."""
     return Course(forms)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from mha_sym.audit.diagnosis.explanation import Diagnosis, Explanation, Twin
 from mha_sym.audit.diagnosis.fit import fit
 from mha_sym.audit.diagnosis.search import Search, Which
-from mha_sym.audit.diagnosis.staged import of_singles
+from mha_sym.audit.diagnosis.staged import of_singles, turning
 from mha_sym.audit.equality import same_function
 from mha_sym.audit.evidence import Evidence, forms_of, largest, predicted
 from mha_sym.audit.faults import faults, find_fault, name_of
@@ -45,7 +46,7 @@ def diagnose(evidence: Sequence[Evidence], more: More | None = None, pairs: bool
         more: gives further runs when several faults are left.
         pairs: whether several faults together are tried when no single one explains everything.
     """
-    search = Search(tuple(evidence))
+    search = _search(tuple(evidence))
     if not search.bad:
         return Diagnosis()
     search, found = _told_apart(search, search.one_or_two(pairs), more, lambda wider: wider.one_or_two(pairs))
@@ -82,6 +83,12 @@ def _of_scale(found: Sequence[Which]) -> bool:
 def _same_widths(runs: Sequence[Evidence]) -> bool:
     """Whether all sizes of which a scale may be made are the same in all runs: a constant would look like it."""
     return len({tuple(one.setting.sizes[name] for name in OF_SCALES) for one in runs}) == 1
+
+
+@lru_cache(maxsize=4)
+def _search(evidence: tuple[Evidence, ...]) -> Search:
+    """The search on some runs; the same for the same runs, of which single faults are asked for more than once."""
+    return Search(evidence)
 
 
 def _by_case(search: Search) -> tuple[Explanation, ...]:
@@ -193,9 +200,8 @@ def effects(evidence: Sequence[Evidence]) -> dict[str, float]:
     """How far every known fault would move the output, in units of the bound: the most on any of these runs."""
     found: dict[str, float] = {}
     for on in evidence:
-        turned = {name: on.forms.singles[name].y for name in on.forms.turning}
         order = tuple(range(on.setting.sizes["h"]))[::-1]
-        for name, value in {**of_singles(on), **predicted(on, turned, {"pi": order})}.items():
+        for name, value in {**of_singles(on), **predicted(on, turning(on), {"pi": order})}.items():
             moved = float(np.abs(value - on.found["y"]).max()) / on.bounds["y"].value
             found[name] = max(found.get(name, 0.0), moved if np.isfinite(moved) else float("inf"))
     return {one.name: found[one.name] for one in faults() if one.name in found}

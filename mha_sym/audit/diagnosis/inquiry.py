@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mha_sym.audit.compared import Convention
+from mha_sym.audit.diagnosis.course import course_of
 from mha_sym.audit.diagnosis.diagnose import More, diagnose, effects
 from mha_sym.audit.diagnosis.explanation import Diagnosis
 from mha_sym.audit.diagnosis.findings import Findings
@@ -87,7 +88,7 @@ def _explained(
 def _telling(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Few runs that show most faults: the first, and the one in which most are possible."""
     firsts = {one.case: one for one in reversed(evidence)}
-    most = max(firsts.values(), key=lambda one: len(one.forms.singles))
+    most = max(firsts.values(), key=lambda one: len(course_of(one.forms).singles))
     return [evidence[0]] if most is evidence[0] else [evidence[0], most]
 
 

@@ -65,7 +65,7 @@ class Program:
 
 def argument(number: int, axes: tuple[Axis, ...]) -> Input:
     """What stands for an argument in the expression of a step."""
-    return Input(f"{_ARGUMENT}{number}", axes)
+    return Input(f"{_ARGUMENT}{number}", axes, "mask")  # scores of hidden keys may be minus infinity, as masks may
 
 
 def program_of(expr: Expr) -> Program:

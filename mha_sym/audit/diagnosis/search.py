@@ -18,7 +18,7 @@ from mha_sym.audit.catalogue.scale_at_sizes import SCALES_AT_SIZES, constant_sca
 from mha_sym.audit.diagnosis.course import Course, course_of
 from mha_sym.audit.diagnosis.fit import NEARER, fit, near, orders
 from mha_sym.audit.diagnosis.scales import fitted_fill, fitted_scale, simple_numbers
-from mha_sym.audit.diagnosis.staged import Staged, of_singles
+from mha_sym.audit.diagnosis.staged import Staged, of_singles, turning
 from mha_sym.audit.evidence import Evidence, largest, predicted
 from mha_sym.audit.faults import FAMILIES, Fault, faults_of_positions, find_fault, name_of
 from mha_sym.audit.recipe import compatible
@@ -44,6 +44,7 @@ class Search:
         evidence: all runs, those that agree as well.
         tried: the single faults that were tried.
         matching: those that explain one way of calling, by its name.
+        alone: the single faults that explain everything, once they were looked for.
         alike: faults that give the same output as another here, by the name of the other; one of them is tried.
         pairs: how many pairs were tried.
         triples: how many sets of three were tried.
@@ -52,15 +53,17 @@ class Search:
     evidence: tuple[Evidence, ...]
     tried: set[str] = field(default_factory=set)
     matching: dict[str, list[Which]] = field(default_factory=dict)
+    alone: list[Which] | None = None
     alike: dict[str, list[str]] = field(default_factory=dict)
     pairs: int = 0
     triples: int = 0
 
     def one_or_two(self, two: bool) -> list[Which]:
         """What explains everything: single faults if there are any, else pairs, if ``two`` says so."""
-        ones = [self._singles, self._at_sizes, self._other_heads, self._constant, self._fills]
-        steps = [*ones, *([self._pairs] if two else [])]
-        return next((found for step in steps if (found := step())), [])
+        if self.alone is None:
+            steps = (self._singles, self._at_sizes, self._other_heads, self._constant, self._fills)
+            self.alone = next((found for step in steps if (found := step())), [])
+        return self.alone or (self._pairs() if two else [])
 
     def explains(self, which: Which, cases: Iterable[str] | None = None) -> bool:
         """Whether faults reproduce the output in every run, or in those of some ways of calling.
@@ -88,8 +91,7 @@ class Search:
         """The single faults that explain everything; those that explain one way of calling are remembered."""
         firsts = {one.case: one for one in reversed(self.bad)}
         for case in dict.fromkeys(one.case for one in self.bad):
-            forms = firsts[case].forms.singles
-            self.tried |= set(forms)
+            self.tried |= set(course_of(firsts[case].forms).singles)
             self.matching[case] = [(find_fault(name),) for name in _alone(firsts[case])]
         every = dict.fromkeys(which for found in self.matching.values() for which in found)
         return [which for which in every if self.explains(which)]
@@ -148,7 +150,7 @@ class Search:
 
     def _telling(self) -> Evidence:
         """The wrong run in which most faults are possible, the smallest of these: many forms are evaluated on it."""
-        return min(self.bad, key=lambda one: (-len(one.forms.singles), one.found["scores"].size))
+        return min(self.bad, key=lambda one: (-len(course_of(one.forms).singles), one.found["scores"].size))
 
     def three(self) -> list[Which]:
         """The sets of three that explain everything, of the first few faults of three families each."""
@@ -204,10 +206,9 @@ def _go_together(*which: Fault) -> bool:
 
 def _alone(on: Evidence) -> list[str]:
     """The single faults whose output is that of the implementation, roughly; `fit` judges."""
-    forms = on.forms
     found = {name for name, value in of_singles(on).items() if near(on, value)}
-    found |= set(_in_some_order(on, {name: forms.singles[name].y for name in forms.turning}))
-    return [name for name in forms.singles if name in found]
+    found |= set(_in_some_order(on, turning(on)))
+    return [name for name in course_of(on.forms).singles if name in found]
 
 
 def _in_some_order(on: Evidence, turned: Mapping[str, Expr]) -> list[str]:
@@ -227,18 +228,19 @@ class Lots:
     """
 
     def __init__(self, on: Evidence) -> None:
-        self.on = on
-        self._usual = Staged(on, course_of(on.forms))
+        self.on, course = on, course_of(on.forms)
+        self._turning = course.turning
+        self._usual = Staged(on, course)
         self._usual.outputs({name: (find_fault(name),) for name in of_singles(on)}, keep=True)
         names = [name for name in on.setting.sizes if name != "B"]  # samples are batched where they are a symbol
         self._numbered = Staged(on, Course(on.numbered(*names)))
 
     def near(self, sets: Sequence[Which]) -> tuple[list[Which], int]:
         """Those that are near, and how many could be made at all."""
-        turning, found, count = self.on.forms.turning, set[Which](), 0
+        found, count = set[Which](), 0
         for at_sizes, staged in ((False, self._usual), (True, self._numbered)):
             mine = [which for which in sets if any(one.at_sizes for one in which) == at_sizes]
-            plain = [which for which in mine if not any(one.name in turning for one in which)]
+            plain = [which for which in mine if not any(one.name in self._turning for one in which)]
             values, possible = staged.outputs({which: which for which in plain})
             count += possible
             found |= {which for which, value in values.items() if near(self.on, value)}
@@ -250,7 +252,7 @@ class Lots:
         """The outputs of those in which heads have an order; it is that of heads whose number is the declared one."""
         made = {}
         for which in sets:
-            if any(one.name in self.on.forms.turning for one in which):
+            if any(one.name in self._turning for one in which):
                 form = self.on.forms_for(which).form(*which)
                 if form is not None and not any(one.family == "heads" for one in which):
                     made[name_of(which)] = form.y
