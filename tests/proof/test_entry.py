@@ -268,9 +268,10 @@ def test_one_head_against_loops() -> None:
     assert float(computed(formula, arrays, {})) == pytest.approx(expected, rel=1e-12)
 
 
-def test_sums_over_a_position_whose_part_is_compared() -> None:
+@pytest.mark.parametrize("compared", [Compare("le", d.h, d.t), Compare("le", d.t, d.h)])
+def test_sums_over_a_position_whose_part_is_compared(compared: Expr) -> None:
     """The head of a joined position stands in a comparison only; the sum is written over heads and features."""
-    heads = Repeat(Compare("le", d.h, d.t), (d.h, d.k, d.t))
+    heads = Repeat(compared, (d.h, d.k, d.t))
     joined = Join(heads, (d.h, d.k))
     total = Reduce("sum", joined, tuple(a for a in joined.axes if a != d.t))
     check(total)
@@ -350,6 +351,9 @@ def test_a_position_in_a_concatenation_runs_through_the_blocks() -> None:
     m = sympy.Symbol("m", integer=True, nonnegative=True)
     assert entry(both) == sympy.Piecewise((base["A"][c, m], c < size), (base["C"][c - size, m], True))
     assert entry(both, {"(past + new)": size + 1, "m": 0}) == base["C"][1, 0]
+    paired = Join(Blocks((Input("A", (past, d.k)), Input("C", (new, d.k))), (past, new)), (blocks(past, new), d.k))
+    check(paired)
+    assert entry(paired, {paired.axes[0].name: c}).has(sympy.Piecewise), "the block is told by the position"
     three = Blocks((Input("A", (past,)), Input("C", (new,)), Input("D", (d.t,))), (past, new, d.t))
     check(three)
 

@@ -310,6 +310,13 @@ def test_permutations_are_not_their_own_inverses() -> None:
     assert agrees(Permute(x, pi), Permute(x, pi.inverse())) is False
     assert agrees(Reduce("sum", Permute(x, pi), (H,)), Reduce("sum", x, (H,)))
     assert agrees(Softmax(Permute(x, pi), (H,)), Permute(Softmax(x, (H,)), pi))
+    for size in (1, 2):  # which have no other
+        few = axis("few", size)
+        x = Input("f", (few, T))
+        swap = Permutation(f"of{size}", few)
+        assert agrees(Permute(Permute(x, swap), swap), x)
+        assert agrees(Softmax(Permute(x, swap), (few,)), Permute(Softmax(x, (few,)), swap))
+    x = Input("x", (H, T))
     v = Input("v", (H,))  # entry i of the permuted is entry pi(i): against NumPy below
     assert agrees(Contract((Permute(x, pi), Permute(v, pi)), (T,)), Contract((x, v), (T,)))
     assert agrees(Contract((Permute(x, pi), Permute(v, pi.inverse())), (T,)), Contract((x, v), (T,))) is False
@@ -341,6 +348,13 @@ def test_masks_satisfy_the_assumptions() -> None:
     assert False in answers  # without it a row may keep nothing
     never = Assumption("Nothing is kept, and something is.", Reduce("sum", keep, (S,)) * 0)
     assert agrees(total, one, (never,)) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_masks_of_one_entry_are_both_1_and_then_unlike(seed: int) -> None:
+    m, n = (Input(name, (), "mask", True) for name in "mn")
+    for false in (m * n, m + n - m * n * 2, m * n + (number(1) - m) * n - m):  # only both 1; unlike; n is m
+        assert confirm(Claim("none", false, number(0)), (), seed=seed).agrees is False
 
 
 def test_assumptions_about_numbers() -> None:
