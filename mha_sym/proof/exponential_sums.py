@@ -271,7 +271,7 @@ class Arithmetic:
         made_d = None
         if x.d is not None and x.d.any():
             made_d = np.zeros((1, rows, most, x.d.shape[-1]), np.int64)
-            made_d[0, row, place] = x.d.reshape(rows * terms, -1)[where]
+            made_d[:, row, place] = x.d.reshape(rows * terms, -1)[where]
         self.terms = max(self.terms, most)
         if made_d is None and not made_e.any():
             return Sums(made_c.reshape((2, *shape, most)), None, None, x.height, x.below)

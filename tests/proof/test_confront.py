@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mha_sym.axes import axis
-from mha_sym.expr import Input
+from mha_sym.expr import Input, Map, Reduce, Repeat, as_expr
 from mha_sym.proof import prover, witness
 from mha_sym.proof.field import FieldResult
-from mha_sym.proof.prover import ProverFault, prove
-from mha_sym.proof.theorem import Claim, Theorem, Verdict
+from mha_sym.proof.prover import Prover, ProverFault, prove
+from mha_sym.proof.theorem import Assumption, Claim, Control, Theorem, Verdict
 from mha_sym.proof.witness import WitnessResult
 
 x = Input("x", (axis("t"),))
@@ -45,6 +45,23 @@ def test_abstentions_are_kept_and_do_not_count_as_agreement(monkeypatch: pytest.
     assert outcome.rechecked == ()
     assert outcome.bound == 1.0
     assert outcome.detail == "not confirmed at random points: out of reach; not confirmed at explicit sizes: too large"
+
+
+def test_what_is_assumed_is_used() -> None:
+    kept = Reduce("sum", Input("keep", (axis("t"), axis("s")), "mask", True), (axis("s"),))
+    claim = Claim("kept", Map("mul", (kept, Map("inv", (kept,)))), Repeat(as_expr(1), kept.axes))
+    (outcome,) = prove(Theorem("kept", "", "", (claim,), (), (Assumption("Some key.", kept),))).claims
+    assert outcome.verdict is Verdict.PROVED and outcome.rechecked
+    assert prove(Theorem("kept", "", "", (claim,))).verdict is not Verdict.PROVED
+
+
+def test_only_claims_are_looked_at_by_sympy() -> None:
+    """A control that holds is a mistake of whoever wrote it; what it costs to say so is little."""
+    (claim,) = TRUE.claims
+    report = prove(Theorem("twice", "", "", (claim,), (Control("twice", claim.left, claim.right),)))
+    assert report.claims[0].rechecked and not report.controls[0].rechecked
+    assert report.controls[0].verdict is Verdict.PROVED and not report.holds
+    assert Prover(TRUE).recheck
 
 
 def test_a_false_claim_is_refuted_though_no_counterexample_was_looked_for_first() -> None:

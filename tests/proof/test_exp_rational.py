@@ -297,6 +297,15 @@ def test_the_larger_of_two_is_decided_at_the_point() -> None:
         field.maximum(field.exp(a), b)
 
 
+def test_nothing_is_zero_however_it_is_written() -> None:
+    nothing = FIELD.rational(0)
+    assert not nothing.parts and FIELD.exp(nothing) == FIELD.one
+    u, v = FIELD.exp(A) + FIELD.one, FIELD.exp(B) + FIELD.one
+    apart = FIELD.inverse(u) - FIELD.inverse(v) + (u - v) * (FIELD.inverse(u) * FIELD.inverse(v))
+    assert apart.parts, "over denominators of its own"
+    assert FIELD.inverse(apart) == FIELD.zero
+
+
 def test_elements_have_no_hash() -> None:
     with pytest.raises(TypeError, match="no hash"):
         hash(A)

@@ -115,6 +115,14 @@ def test_no_product_axis_is_as_long_as_another_axis() -> None:
             assert sizes["d_model"] != sizes["h"] * sizes["d_k"]
 
 
+def test_only_products_and_concatenations_are_composed() -> None:
+    x = Input("x", (product(H, K), axis("a", 2), T, blocks(axis("p", "P"), axis("n", "N"))))
+    found = field_facts.Facts.of((Claim("x", x, x),), ())
+    sizes = [size_symbol(name) for name in ("h", "d_k", "P", "N")]
+    assert set(found.composed) == {sizes[0] * sizes[1], sizes[2] + sizes[3]}
+    assert found.numbers == {2}
+
+
 def test_the_same_seed_gives_the_same_answer() -> None:
     claim = load("softmax_rows_sum_to_one").claims[0]
     assert confirm(claim, seed=5) == confirm(claim, seed=5)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mha_sym.proof.order import TRIES, canonical_key, nest, nest_order
 from mha_sym.proof.terms import (
+    Add,
     Apply,
     Bind,
     Cmp,
@@ -87,6 +88,17 @@ GRAPHS = {
 @pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
 def test_alike_indices_are_told_apart_by_what_they_tie(edges: list[tuple[int, int]]) -> None:
     assert len({canonical_key(network(edges, order), {}) for order in permutations(range(4))}) == 1
+
+
+def test_alike_indices_are_told_apart_beside_one_that_is_not() -> None:
+    path = [(0, 1), (1, 2), (2, 0), (3, 3), (3, 4)]  # a circle of three, and two of which each is alone
+    some = list(permutations(range(5)))[::7]
+    assert len({canonical_key(network(path, order), {}) for order in some}) == 1
+
+
+def test_a_sum_is_no_product() -> None:
+    x, y = Entry("x", ()), Entry("y", ())
+    assert canonical_key(Add((x, y)), {}) != canonical_key(Mul((x, y)), {})
 
 
 def test_different_graphs_have_different_keys() -> None:

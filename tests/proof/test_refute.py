@@ -17,9 +17,9 @@ from mha_sym.axes import Axis, Permutation, axis
 from mha_sym.evaluate import evaluate
 from mha_sym.expr import Compare, Expr, Input, Map, Permute, Reduce, Repeat, Scalar, Select, Softmax, Transpose, as_expr
 from mha_sym.library import load, theorem_names
-from mha_sym.proof.balls import Balls, surely_different
+from mha_sym.proof.balls import REAL, Balls, surely_different
 from mha_sym.proof.collector import collector_off
-from mha_sym.proof.refute import FIRST, _Search, possible, refute
+from mha_sym.proof.refute import FIRST, _functions, _Search, possible, refute
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
 T, S, H = axis("t", "T"), axis("s", "S"), axis("h")
@@ -235,6 +235,12 @@ def test_numbers_as_balls(value: Any, about: float) -> None:
     made = Balls().number(value)
     assert made.contains(arb(about)) or float(made.mid()) == pytest.approx(about, rel=1e-14)
     assert made.rad() < 1e-30
+
+
+def test_functions_of_real_numbers_are_computed() -> None:
+    assert _functions(None) is REAL and _functions(None)["abs"](-2.0) == 2
+    found = refute(Claim("abs", Map("fn:abs", (x,)), x))
+    assert found is not None and found.left != found.right
 
 
 def test_balls() -> None:

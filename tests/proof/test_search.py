@@ -9,7 +9,7 @@ import pytest
 
 from mha_sym.proof.checker import Certificate, check
 from mha_sym.proof.normal import _direction
-from mha_sym.proof.prover import heights, prove_goal
+from mha_sym.proof.prover import heights, prove_goal, to_write_out
 from mha_sym.proof.rewrite import MOST_STEPS, TooLong, match_entry, mentions, without_number
 from mha_sym.proof.rules import Context, Definition, Goal
 from mha_sym.proof.terms import (
@@ -30,7 +30,9 @@ from mha_sym.proof.terms import (
     Size,
     Term,
     Var,
+    domain_key,
     equal,
+    subst,
     sum_over,
 )
 from tests.proof.random_terms import BLOCKS, CONTEXT, HK, SIX, THREE, TWO, H, K, S, T, number
@@ -263,6 +265,21 @@ def test_what_is_shared_stays_shut() -> None:
     found = proof(add(e("D", s, r), e("F", c)), add(e("F", c), e("D", s, r)))
     assert isinstance(found, Certificate)
     assert (found.left, found.right) == ((), ())
+
+
+def test_what_only_one_side_has_is_opened_alone() -> None:
+    definition = CTX.definitions["D"]
+    body = subst(definition.body, {one.name: place for one, place in zip(definition.params, (s, r), strict=True)})
+    found = proof(add(e("D", s, r), e("F", c)), add(e("F", c), body))
+    assert isinstance(found, Certificate)
+    assert [step.rule for step in (*found.left, *found.right)].count("unfold") == 1
+
+
+def test_only_sums_over_what_is_fixed_elsewhere_are_written_out() -> None:
+    """The first entries of x stand on the other side, but the sum runs through those of y."""
+    fixed, summed = e("x", At(0)), over(mul(e("x", b), e("y", a)), a)
+    assert to_write_out(fixed, summed) == frozenset()
+    assert to_write_out(fixed, over(e("x", a), a)) == {domain_key(TWO)}
 
 
 def test_what_stands_higher_is_opened_first() -> None:
