@@ -346,6 +346,8 @@ def test_goals_cover_every_entry_once() -> None:
     two, three = axis("a", 2), axis("b", 3)
     table = Table("c", (two, three), ((1, 2, 3), (4, 5, 6)))
     assert len(goals(Meaning(), "claim", table, table)) == 6
+    beside = goals(Meaning(), "claim", Repeat(table, (two, three, T)), Repeat(table, (two, three, T)))
+    assert [len(goal.variables) for goal in beside] == [1] * 6, "an axis of any size is not written out"
     flat = Reshape(table, (product(three, two),))
     assert len(goals(Meaning(), "claim", flat, flat)) == 6
 

@@ -13,6 +13,7 @@ from mha_sym.attention.dims import combined_weights, cross_inputs, dims, head_we
 from mha_sym.attention.forms import Options, combined, head_sum, separate
 from mha_sym.attention.variants import head_blocks, interleaved, keep_mask, some_key_kept
 from mha_sym.axes import Axis, Index, Permutation, axis, product
+from mha_sym.errors import DataProblem
 from mha_sym.expr import (
     Compare,
     Expr,
@@ -36,8 +37,9 @@ from mha_sym.expr import (
 from mha_sym.library import load, theorem_names
 from mha_sym.pattern import einsum, rearrange
 from mha_sym.proof import witness
+from mha_sym.proof.exp_rational import ExpField
 from mha_sym.proof.theorem import Assumption, Claim, Theorem
-from mha_sym.proof.witness import WitnessResult, recheck
+from mha_sym.proof.witness import WitnessResult, _both, recheck
 
 d = dims(S="S")
 scores = Input("S_", (d.b, d.h, d.t, d.s))
@@ -388,3 +390,27 @@ def test_renamed_axes() -> None:
     swapped = Rename(Rename(Rename(gram, d.t, axis("v", "T")), other, d.t), axis("v", "T"), other)
     assert look(gram, swapped).agrees is True
     assert look(gram * Compare("le", d.t, other), swapped * Compare("lt", d.t, other)).agrees is False
+
+
+def test_what_was_found_is_counted_and_shown_while_it_is_short() -> None:
+    x = Input("x", (axis("t", 3),))
+    assert look(x, x).detail == "3 entries computed alike, 0 expanded and equal"
+    field = ExpField([f"x{n}" for n in range(7)])
+    six, seven = field.total(field.generators[:6]), field.total(field.generators)
+    assert _both(six, six) == f": {six} and {six}"
+    assert _both(six, seven) == ""
+
+
+def test_a_claim_without_values_gets_no_answer_but_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise DataProblem("no values here", where="x")
+
+    monkeypatch.setattr(witness._Group, "case", fail)
+    x = Input("x", (d.t,))
+    found = look(x, x)
+    assert found.agrees is None and "no values here" in found.detail
+
+
+def test_permuted_axes_have_three_positions_or_more() -> None:
+    x, pi = Input("x", (d.h,)), Permutation("pi", d.h)
+    assert [one["h"] for one in look(Permute(Permute(x, pi), pi.inverse()), x).sizes] == [3]

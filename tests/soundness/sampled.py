@@ -64,6 +64,9 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "cancelling": {
         "if any((domain_key(a.domain) != domain_key(b.domain) for a, b in zip(o -> if False: continue":
             "saves work: keys of positions in other axes differ",
+        "cancel_in_monomial: [(canonical_key(a, {}), free(a)) for a in atoms] if inverses else [] -> "
+        "[(canonical_key(a, {}), free(a)) for a in atoms]": "saves work",
+        "isinstance(a, Apply) and a.name == 'inv' -> isinstance(a, Apply)": "the law cancels nothing but inverses",
     },
     "deferred": {
         "one is node or one.number not in done -> one.number not in done": "a sum that has a value is that value",
@@ -82,6 +85,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "exponential_sums": {
         "Gt -> GtE": "a limit of memory", "Mult -> Add": "a limit of memory", "1 -> 2": "other primes are drawn",
         "1 -> 0": "other primes are drawn", "0 -> 1": "a bound that is larger",
+        "_keys: 31 -> 30": "mixes random numbers otherwise", "_keys: -1 -> 1": "the second axis is the last",
     },
     "field": {
         "_try: 8 -> 9": "one more draw where a number was zero by accident", "1 -> 2": "a bound that is larger",
@@ -104,20 +108,31 @@ EXPLAINED: dict[str, dict[str, str]] = {
             "the next law guards a bracket by itself, too",
         "other != number and (not where) and (place != number) -> place != number": "what does not apply is not done",
     },
-    "normal": dict.fromkeys(("_collect: 0 -> 1", "_collect: 0 -> -1"), "counts binders from another number"),
+    "normal": {
+        **dict.fromkeys(("_collect: 0 -> 1", "_collect: 0 -> -1"), "counts binders from another number"),
+        "_mul: term if not isinstance(term, Bind | Add) else self.norm(term, path) -> self.norm(term, path)":
+            "what is in normal form stays as it is",
+    },
     "order": {
         **dict.fromkeys(
             ("'(' -> '(x'", "')' -> ')x'", "'#' -> '#x'", "_key: 'B' -> 'Bx'",
              "_key: '+' if isinstance(term, Add) else '*' -> '*' if isinstance(term, Add) else '+'"),
             "marks keys otherwise, and still apart",
         ),
-        "canonical_key: 0 -> 1": "counts binders from another number", "nest_order: 1 -> 0": "saves work",
+        **dict.fromkeys(("canonical_key: 0 -> 1", "_key: 1 -> 2"), "counts binders from another number"),
+        **dict.fromkeys(("nest_order: 1 -> 0", "nest_order: 2 -> 1"), "saves work: of one variable there is one order"),
+        **dict.fromkeys(
+            (f"_colours: flat_args(body) if isinstance(body, Mul) else (body,) -> {other}"
+             for other in ("(body,)", "(body,) if isinstance(body, Mul) else flat_args(body)")),
+            "colours as fine, of longer texts",
+        ),
     },
     "prover": {"BitOr -> BitAnd": "asked only where both are alike"},
     "refute": {
         "refute: 4 -> 3": "tries less if nothing is said", "first_sizes: 40 -> 39": "there are more sizes than needed",
         "possible: 0 -> -1": "zero is itself, and so is any other number", "possible: 3 -> 2": "tries less",
-        "possible: 0 -> 1": "tries other values",
+        "possible: 0 -> 1": "tries other values", "possible: 1000 -> 1001": "tries more",
+        "draw: 1 -> 2": "other masks are drawn",
     },
 }  # fmt: skip
 #: what takes long and finds no more
