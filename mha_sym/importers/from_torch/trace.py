@@ -1,4 +1,4 @@
-"""Tracing a torch callable with sizes that stay symbols: the one small adapter to torch's private names.
+"""Tracing a torch callable with sizes that stay symbols; with the two files that it uses, all that knows torch inside.
 
 Defines `trace`, and what it gives: a `Trace` of ATen calls, their places in the user's source, and the `Branch`es that
 the code took on a size; `Asked`, where a number was wanted of a size and there is no trace.  Nothing here knows what an
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import linecache
-import logging
-import math
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,11 +22,12 @@ import sympy
 import torch
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import PythonKeyTracer, make_fx
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv
 
+from mha_sym.importers.from_torch.expressions import plain
+from mha_sym.importers.from_torch.quiet import quiet
 from mha_sym.importers.graph import ImportProblem, Place
-from mha_sym.importers.sizes import quotient
 
 #: parts of the names of files whose lines are not the user's
 _LIBRARIES = ("/torch/", "/einops/", "/opt_einsum/", "/contextlib.py", "/mock.py", "<")
@@ -143,7 +142,7 @@ def trace(
         run, tracing_mode="symbolic", pre_dispatch=True, _allow_non_fake_inputs=True, record_stack_traces=True
     )
     try:
-        with _quiet():
+        with quiet(_users_frame):
             made = follow(list(sizes.values()), fakes)
         for problem in env.refused:  # which the code caught, and went another way than it goes with values
             raise problem
@@ -326,100 +325,3 @@ def _innermost(frames: Sequence[traceback.FrameSummary], most: int = 1) -> list[
     inside = frames[start + 1 :]
     users = [frame for frame in inside if _is_users(frame.filename)]
     return users[-most:] or [frame for frame in inside if _is_module(frame.filename)][-1:]
-
-
-def _attention(*args: Any, **more: Any) -> Any:
-    """Attention with ``is_causal=length > 1`` or a scale made of sizes, of which torch's own would ask the value."""
-    known: list[Any] = [bool(one) if isinstance(one, torch.SymBool) else one for one in args]
-    named: dict[str, Any] = {name: bool(one) if isinstance(one, torch.SymBool) else one for name, one in more.items()}
-    scale = named.get("scale")
-    if isinstance(scale, torch.SymFloat):
-        first = known.pop(0) if known else named.pop("query")
-        known, named = [first * (scale * _root(first.shape[-1])), *known], {**named, "scale": None}
-    return _TORCHS(*known, **named)
-
-
-_TORCHS: Callable[..., Any] = torch.nn.functional.scaled_dot_product_attention
-
-
-def _root(value: Any) -> Any:
-    """The square root of a number, or of a symbolic one without asking for its value."""
-    return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else _PLAIN_ROOT(value)
-
-
-def _real(value: Any = 0.0) -> Any:
-    """A number as a float, or a symbolic one without asking for its value."""
-    symbolic: Callable[[Any], Any] = torch.sym_float
-    return symbolic(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(value)
-
-
-_PLAIN_ROOT = math.sqrt
-#: ``x.data`` passes by whoever listens, and ``x.detach()`` gives the same entries
-_DATA: Any = torch.Tensor.data
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Torch as a tracer wants it: no search for a best einsum, no fused kernels, no gradients, no log of refusals."""
-    fast, log = torch.backends.mha.get_fastpath_enabled(), logging.getLogger("torch._subclasses.fake_tensor")
-    loud = log.level
-    torch.backends.mha.set_fastpath_enabled(False)
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        with (
-            torch.no_grad(),
-            torch.backends.opt_einsum.flags(enabled=False),
-            mock.patch.object(PythonKeyTracer, "_filter_traceback_frames", _users_frame),
-            mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", _attention),
-            mock.patch.object(torch.nn.functional, "float", _real, create=True),
-            mock.patch.object(math, "sqrt", _root),
-            mock.patch.object(torch.Tensor, "data", property(torch.Tensor.detach, _DATA.__set__)),
-        ):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-        log.setLevel(loud)
-
-
-# ---------------------------------------------------------------- torch's expressions of sizes
-
-
-def plain(expr: Any, symbols: Mapping[sympy.Symbol, sympy.Expr]) -> Any:
-    """One of torch's expressions of sizes with SymPy's own functions, exact, in our symbols.
-
-    Floats are read as the fractions that they are; what torch calls ``FloorDiv`` is the exact quotient where there is
-    one, and a floor otherwise.
-    """
-    if expr in symbols:
-        return symbols[expr]
-    if not isinstance(expr, sympy.Basic) or not expr.args:
-        return sympy.Rational(float(expr)) if isinstance(expr, sympy.Float) else expr
-    args = [plain(one, symbols) for one in expr.args]
-    meaning = _FUNCTIONS.get(type(expr).__name__)
-    return expr.func(*args) if meaning is None else meaning(*args)
-
-
-def _floor(value: sympy.Expr, by: sympy.Expr) -> sympy.Expr:
-    whole = quotient(value, by)
-    return sympy.floor(value / by) if whole is None else whole
-
-
-def _ratio(value: sympy.Expr, by: sympy.Expr) -> sympy.Expr:
-    return value / by
-
-
-def _itself(value: sympy.Expr) -> sympy.Expr:
-    return value
-
-
-def _truncated(value: sympy.Expr) -> sympy.Expr:
-    return value if value.is_integer else sympy.floor(value)  # sizes are positive
-
-
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "FloorDiv": _floor, "CleanDiv": _floor, "IntTrueDiv": _ratio, "FloatTrueDiv": _ratio, "ToFloat": _itself,
-    "Identity": _itself, "PowByNatural": sympy.Pow, "FloatPow": sympy.Pow, "OpaqueUnaryFn_sqrt": sympy.sqrt,
-    "Mod": sympy.Mod, "PythonMod": sympy.Mod, "Max": sympy.Max, "Min": sympy.Min, "TruncToInt": _truncated,
-    "FloorToInt": _truncated, "TruncToFloat": _truncated, "CeilToInt": sympy.ceiling, "CeilDiv": lambda a, b:
-    sympy.ceiling(a / b),
-}  # fmt: skip
