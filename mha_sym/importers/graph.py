@@ -28,6 +28,10 @@ class ImportProblem(Problem):
     """Code that cannot be imported as an expression, with the place in the user's source."""
 
 
+class Unfollowed(ImportProblem):
+    """Code that cannot be read as a graph whatever the sizes are, as it uses what is outside of the vocabulary."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where in the user's source a value is made: file, line (0 if not known), and what is written there.

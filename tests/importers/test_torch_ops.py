@@ -12,9 +12,13 @@ import sympy
 import torch
 import torch.nn.functional as F
 
+from mha_sym.audit.implementation import Implementation
+from mha_sym.audit.proving.code import prove_code
 from mha_sym.axes import size_symbol
+from mha_sym.importers.from_torch import code
 from mha_sym.importers.from_torch.code import Imported, Spec, Tracer, from_code
 from mha_sym.importers.from_torch.ops import OPERATIONS
+from mha_sym.importers.from_torch.trace import trace
 from mha_sym.importers.graph import ImportProblem
 from mha_sym.importers.run import run
 
@@ -326,3 +330,14 @@ def test_numbers_of_sizes_stay_exact() -> None:
     made = from_code(lambda t, size: t["x"] * math.sqrt(size(T)) / size(T * S), {"x": Spec((T, S))}, {T: 5, S: 7})
     values = {node.op.value for node in made.graph.nodes if hasattr(node.op, "value")}
     assert values == {sympy.sqrt(T), T * S}
+
+
+def test_what_is_refused_at_any_sizes_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sorts(x: torch.Tensor, w_q: Any, w_k: Any, w_v: Any, w_o: Any, heads: Any) -> torch.Tensor:
+        return torch.sort(x @ w_q, -1)[0]
+
+    runs: list[Any] = []
+    monkeypatch.setattr(code, "trace", lambda *given: runs.append(given) or trace(*given))
+    found = prove_code(Implementation(call=sorts, framework="torch"))
+    assert found.problem is not None and found.problem.where is not None and __file__ in found.problem.where
+    assert "sort is not in the vocabulary" in found.problem.what and len(runs) == 1

@@ -31,7 +31,7 @@ from mha_sym.audit.settle import Wishes
 from mha_sym.axes import size_symbol
 from mha_sym.errors import Problem, TargetProblem
 from mha_sym.importers.fold import fold
-from mha_sym.importers.graph import Given, ImportProblem
+from mha_sym.importers.graph import Given, ImportProblem, Unfollowed
 from mha_sym.importers.lifting.lift import Lift, lift
 from mha_sym.importers.lifting.lifted import Names
 from mha_sym.importers.lifting.lookups import BIAS, looked_up
@@ -149,7 +149,7 @@ class Work:
                 done.append(made)
             except Problem as trouble:
                 problem = problem or trouble
-                done += self.unread(case)
+                done += [] if isinstance(trouble, Unfollowed) else self.unread(case)
                 continue
             notes += [] if note in notes or not note else [note]
         if problem is not None and not isinstance(problem, ImportProblem) and not any(one.outcomes for one in done):
@@ -175,8 +175,8 @@ class Work:
                 made = self.case(case, found)
             except Problem as problem:
                 refused = refused or one_by_one(leaks, problem) or problem
-                if refused is not problem and leaks:
-                    break  # with other ties it goes through positions one by one, too
+                if isinstance(problem, Unfollowed) or (refused is not problem and leaks):
+                    break  # with other ties it does the same, or goes through positions one by one, too
                 continue
             where = words if refused is not None or before.tied else ""
             note = f"it was followed only where {words}: {refused.what}" if refused else ""

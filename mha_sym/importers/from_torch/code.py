@@ -30,7 +30,7 @@ from mha_sym.importers.from_torch import sums as torch_sums  # they fill the tab
 from mha_sym.importers.from_torch.ops import OPERATIONS, lowered
 from mha_sym.importers.from_torch.paths import Other, Paths
 from mha_sym.importers.from_torch.trace import Asked, Branch, Size, Sizes, Trace, blamed, output_names, trace
-from mha_sym.importers.graph import Array, Graph, ImportProblem, Role
+from mha_sym.importers.graph import Array, Graph, ImportProblem, Role, Unfollowed
 
 TABLES = (torch_axes, torch_entries, torch_made, torch_sums)
 __all__ = ["OPERATIONS", "TABLES", "Case", "Code", "Imported", "Spec", "Tracer", "array_of", "from_code"]
@@ -120,6 +120,8 @@ def from_code(code: Code, specs: Mapping[str, Spec], hints: Sizes, name: str = "
     kept = paths.kept()
     try:
         graph = tracer.graph(replace(found, branches=kept), hints)
+    except Unfollowed:
+        raise
     except ImportProblem as problem:
         raise Asked.at(kept, problem.what) or problem from problem
     cases = tuple(tracer.case(other) for other in paths.others) if kept else ()

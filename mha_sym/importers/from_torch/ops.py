@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from mha_sym.importers.builder import Builder
 from mha_sym.importers.from_torch.cells import Cell
 from mha_sym.importers.from_torch.trace import Trace, place_of
-from mha_sym.importers.graph import Constant, Graph, ImportProblem, Ref, Role
+from mha_sym.importers.graph import Constant, Graph, ImportProblem, Ref, Role, Unfollowed
 from mha_sym.importers.sizes import nonnegative, same
 
 #: what an entry makes of its arguments: a tensor, several, or nothing
@@ -211,14 +211,14 @@ def _called(lo: Lowering, trace: Trace, node: torch.fx.Node) -> Any:
     if name == "getitem":
         return args[0][args[1]]
     if schema is not None and not str(schema.name).startswith("aten::"):
-        lo.g.refuse(f"{schema.name} is not an operation of torch's own", hint=_HINT)
+        raise Unfollowed(f"{schema.name} is not an operation of torch's own", where=str(lo.g.place), hint=_HINT)
     entry = OPERATIONS.get(name)
     if entry is not None:
         return entry.make(lo, *args, **kwargs)
     functional = OPERATIONS.get(name.removesuffix("_"))
     if name.endswith("_") and not name.endswith("__") and functional is not None:
         return _in_place(lo, functional, args, kwargs)
-    problem = ImportProblem(
+    problem = Unfollowed(
         f"the operation {_title(node)} is not in the vocabulary", where=str(lo.g.place), hint=_HINT
     )
     if schema is None or schema.is_mutable:
