@@ -152,6 +152,10 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     if any(row.words == AXIS_WORDS["h"] for row in rows):
         yield _told("", "Positions count from 0, and so do heads: ", f"{head} = 0", " is what papers call head 1")
     symbols = sorted(found.vocabulary.names.values(), key=lambda one: len(one.root))
+    for row in found.vocabulary.sizes:
+        if any(one.root == row.name for one in symbols):
+            beside = "; with positions or a head beside it, it is the tensor of that name"
+            yield _told(note.size_name(row.name), f" alone is the number of {row.words}{beside}")
     plain_ones = [one for one in symbols if not one.label and not one.heads]
     lines = "\n".join(plain(stage(claim, note)) for claim in found.claims)
     slices = [(one, sliced(note, one, head)) for one in plain_ones]

@@ -281,7 +281,7 @@ def _counted(name: str, axes: _Axes) -> str:
     """What a size without words of its own counts: positions in the axes that have exactly this size."""
     found = dict.fromkeys(axis.name for axis in axes.values() if str(axis.size) == name and axis.is_plain)
     known = [_COUNTED[one] for one in found if one in _COUNTED] or [f"positions in the axis {one}" for one in found]
-    return " and ".join(known) or "a factor of other sizes"
+    return " and ".join(known) + ", equally many" * (len(known) > 1) or "a factor of other sizes"
 
 
 # ---------------------------------------------------------------- tensors and bijections

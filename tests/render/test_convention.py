@@ -20,7 +20,10 @@ from mha_sym.proof.theorem import Claim, Report, Theorem
 from mha_sym.render.convention import USUAL, Convention, _Writing, rewritten
 from mha_sym.render.derivation import derivation
 from mha_sym.render.derive import FORMATS
+from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.occurring import variables_in
+from mha_sym.render.formulas.scripts import Unicode
+from mha_sym.render.matrices import stage
 from mha_sym.render.unicode import unicode_text
 
 CONVENTIONS = (Convention("h"), Convention("i", "column"), Convention("h", "column", axes=True))
@@ -29,6 +32,17 @@ CONVENTIONS = (Convention("h"), Convention("i", "column"), Convention("h", "colu
 def test_the_usual_one_changes_nothing(report: Report) -> None:
     found = derivation(report)
     assert rewritten(found, USUAL) is found
+
+
+def test_matrices_are_turned_over_where_vectors_are_columns(proved: Callable[[str], Report]) -> None:
+    found = derivation(proved("combined_layer_eq_separate_layer"))
+    turned = rewritten(found, Convention(vectors="column"))
+    note = Unicode(turned.vocabulary.names, turned.vocabulary.letters_for)
+    told = [plain(stage(one, note)) for one in turned.claims]
+    assert "A_r = softmax(S_r; keep_r) = softmax(S^(r); keep_r) = A^(r)" in told
+    assert "Q'_r = W_Q^(r) X_q + b_Q^(r) = Q'^(r)" in told and "Y' = W_O C' + b_O = Y_sep'" in told
+    lines = [len(one.height.lines) if one.height else 0 for one in found.claims]
+    assert [len(one.height.lines) if one.height else 0 for one in turned.claims] == lines
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)

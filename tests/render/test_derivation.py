@@ -187,7 +187,8 @@ def test_every_counterexample_says_with_which_inputs(report: Report, shown: Deri
         assert outcome.counterexample is not None
         used = {one.name for side in (outcome.claim.left, outcome.claim.right) for one in inputs(side)}
         told = sentences.witness(control)
-        for name, values in outcome.counterexample.inputs.items():
+        assert all(size <= outcome.counterexample.sizes[name] for name, size in control.sizes.items())
+        for name, values in control.inputs.items():
             if name in used and np.any(np.asarray(values)):
                 assert f"{name} = {sentences.nested(values)}" in told
             elif name in used:

@@ -28,6 +28,7 @@ from mha_sym.render.derive import derive
 from mha_sym.render.latex import pdf as pdf_module
 from mha_sym.render.latex.article import latex_document
 from mha_sym.render.latex.fragment import latex_fragment
+from mha_sym.render.sentences import SAME_FORMULA
 from mha_sym.render.trace_text import trace_table
 from mha_sym.trace import Trace, trace_pattern
 
@@ -221,7 +222,8 @@ def test_in_latex_every_claim_is_a_lemma_with_its_proof(shown: Derivation) -> No
     lemmas = re.findall(r"\\begin\{lemma\}.*?\\end\{lemma\}\n(.*?)(?=\\begin\{lemma\}|\\subsection)", text, re.DOTALL)
     assert len(lemmas) == len(shown.claims)
     for proof in lemmas:
-        assert proof.count(r"\begin{proof}") == proof.count(r"\done}") == proof.count(r"\end{proof}") == 1
+        ends = proof.count(r"\done}") + proof.count(SAME_FORMULA)
+        assert proof.count(r"\begin{proof}") == ends == proof.count(r"\end{proof}") == 1
     linked = set(re.findall(r"\\hyperlink\{(claim\.\w+\.\d+)\}", text))
     assert linked <= set(re.findall(r"\\hypertarget\{(claim\.\w+\.\d+)\}", text))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from mha_sym.attention.dims import dims
 from mha_sym.expr import Input, Map
 from mha_sym.proof.prover import prove
-from mha_sym.proof.theorem import Claim, Control, Theorem
+from mha_sym.proof.terms import Mul, Num
+from mha_sym.proof.theorem import Claim, Control, Theorem, Verdict
 from mha_sym.render import sentences
 from mha_sym.render.convention import Convention, rewritten
 from mha_sym.render.derivation import Derivation, derivation
@@ -62,6 +66,25 @@ def test_values_are_rounded_and_nothing_is_said_of_lines_there_are_not() -> None
     assert next(sentences.checks(found)) == "0 of 1 claims proved."
     page = FORMATS["html"](found)
     assert "Claimed for all" in page and ">For all" not in page
+
+
+@pytest.mark.parametrize(
+    ("format", "told"),
+    [
+        ("unicode", "The sides came down to S[b,r,t,s] and 2 S[b,r,t,s]."),
+        ("stages", "The sides came down to S[b,r,t,s] and 2 S[b,r,t,s]."),
+        ("markdown", "The sides came down to `S[b,r,t,s]` and `2 S[b,r,t,s]`."),
+        ("latex", r"The sides came down to $S[b,r,t,s]$ and $2\,S[b,r,t,s]$."),
+        ("latex-fragment", r"The sides came down to $S[b,r,t,s]$ and $2\,S[b,r,t,s]$."),
+        ("html", "The sides came down to <code>S[b,r,t,s]</code> and <code>2 S[b,r,t,s]</code>."),
+    ],
+)
+def test_where_an_undecided_claim_stuck_is_told_in_every_form(wrong: Derivation, format: str, told: str) -> None:
+    claim = wrong.claims[1]
+    stuck = claim.left.args[1], Mul((Num(Fraction(2)), claim.left.args[1]))  # type: ignore[union-attr]
+    open_ = replace(claim, verdict=Verdict.UNDECIDED, counterexample=None, stuck=stuck)  # type: ignore[arg-type]
+    found = replace(wrong, verdict=Verdict.UNDECIDED, claims=(wrong.claims[0], open_))
+    assert told in re.sub(r"\s+", " ", FORMATS[format](found))
 
 
 def test_it_is_red(wrong: Derivation) -> None:

@@ -17,8 +17,9 @@ from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import derivation
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.letters import tidy
+from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.scripts import Unicode
-from mha_sym.render.reading import REGROUPED, Line, direct, ordered, read, seen
+from mha_sym.render.reading import REGROUPED, RENAMED, Line, direct, local, ordered, read, seen
 
 S, T, M = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m"))
 a, b, c = (Entry(n, ()) for n in "abc")
@@ -149,6 +150,35 @@ def test_factors_that_move_out_of_a_sum_are_a_line_of_their_own(proved: Callable
     assert reasons[4:] == ["sum taken term by term", REGROUPED, "blocks of the bias", "column blocks"]
     averages = derivation(proved("zeroed_scores_leave_the_average")).claims[0].proofs[0].steps
     assert [step.reason for step in averages][-2:] == ["value of the bracket", REGROUPED]
+
+
+def test_sums_that_change_places_are_a_line_of_their_own(proved: Callable[[str], Report]) -> None:
+    """``W_Q[m, r d_k + i] G[r,i,j]`` became ``W_K[m, r d_k + i] G[r,j,i]`` beside another reason."""
+    claims = derivation(proved("head_circuits_determine_layer")).claims
+    told = [[step.reason for step in one.proofs[0].steps] for one in claims]
+    assert "order of summation" in told[2] and RENAMED in told[3] and RENAMED in told[4]
+    assert told[4][told[4].index(RENAMED) + 1] == "sum taken term by term"
+
+
+def test_a_small_change_takes_few_lines(proved: Callable[[str], Report]) -> None:
+    """What is added where a bracket is 0 was multiplied out, added and put together again in 14 lines."""
+    claim = derivation(proved("mask_broadcast_and_causality")).claims[5]
+    steps = claim.proofs[0].steps
+    assert len(steps) <= 11 and claim.checked.sizes and not claim.checked.wrong
+    (n,) = [n for n, one in enumerate(steps) if one.reason.startswith("multiplied out")]
+    assert steps[n].reason == "multiplied out; like terms; where the bracket is 1; put together again"
+    assert sorted(set(names_of(steps[n].term)) - set(names_of(steps[n - 1].term))) == ["E"]
+
+
+def test_lines_between_which_all_is_new_are_kept() -> None:
+    long = Mul(tuple(entry(name, M) for name in "abcdefgh"))
+    lines = (Line(a), *(Line(Add((long, Num(Fraction(n)))), "distribute", "", "law") for n in range(6)), Line(b))
+    assert local(lines) == lines
+
+
+def test_a_factor_one_is_not_written() -> None:
+    one = Num(Fraction(1))
+    assert tidy(Mul((one, a, one))) == a and tidy(Mul((a, one, b))) == Mul((a, b)) and tidy(Mul((one, one))) == one
 
 
 def test_a_definition_that_is_used_at_a_joined_position_has_no_quotients(proved: Callable[[str], Report]) -> None:

@@ -43,6 +43,7 @@ def test_names_are_explained_where_they_occur(proved: Callable[[str], Report]) -
     found = derivation(proved("head_permutation_leaves_layer_unchanged"))
     assert [said(one) for one in naming(found, notation(found))] == [
         "Positions count from 0, and so do heads: r = 0 is what papers call head 1",
+        "S alone is the number of keys; with positions or a head beside it, it is the tensor of that name",
         "Q'_r: the matrix of Q' in head r, for any sequence",
         "W_O^(r): the block of W_O that belongs to head r",
         "b_Q: in a sum with matrices, a bias is added at every position of a sequence",
@@ -61,7 +62,7 @@ def test_in_latex_with_another_letter_for_heads(proved: Callable[[str], Report])
 
     found = rewritten(derivation(proved("combined_projection_eq_separate_heads")), Convention("i"))
     told = [said(one) for one in naming(found, Latex(found.vocabulary.names, found.vocabulary.letters_for))]
-    assert told[1:3] == ["Q_{i}: the matrix of Q in head i, for any sequence", "Q^{(i)}: belongs to head i alone, as in"
+    assert told[2:4] == ["Q_{i}: the matrix of Q in head i, for any sequence", "Q^{(i)}: belongs to head i alone, as in"
                         " the formula for one head"]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ fractions or in disjoint real balls, as the one before it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -43,9 +43,9 @@ def smaller(claim: Claim, assumed: Sequence[Expr], found: Counterexample) -> Cou
         ({'T': 1}, {'t': 0}, {'x': [2]})
     """
     search = _Search(claim, assumed)
-    if search.opaque or not found.sizes:
-        return found
     start = _Numbers(found.sizes, {name: np.asarray(values, float) for name, values in found.inputs.items()})
+    if search.opaque or not start.complete(search.names, search.given):
+        return found
     numbers = start
     for name in sorted(found.sizes, key=lambda one: (-found.sizes[one], one)):
         numbers = search.along(name, numbers, found.permutations)
@@ -58,6 +58,13 @@ class _Numbers:
 
     sizes: Mapping[str, int]
     arrays: Mapping[str, Any]
+
+    def complete(self, names: Set[str], given: Sequence[Input]) -> bool:
+        """Whether there is a number for every size and every entry."""
+        if not (names <= self.sizes.keys() and {one.name for one in given} <= self.arrays.keys()):
+            return False
+        shapes = {one.name: tuple(size_value(axis, self.sizes) for axis in one.over) for one in given}
+        return all(self.arrays[name].shape == shape for name, shape in shapes.items())
 
     def without(self, name: str, position: int, given: Sequence[Input]) -> _Numbers | None:
         """The numbers without one position in all axes of a size; None if an axis has that size inside another."""
@@ -87,6 +94,7 @@ class _Search:
         self.opaque = any(isinstance(one, Map) and one.op.startswith("fn:") for one in nodes)
         self.opaque = self.opaque or any(axis.blocks for one in nodes for axis in one.axes)
         self.given = tuple({one.name: one for one in nodes if isinstance(one, Input)}.values())
+        self.names = plan_of((*self.sides, *assumed)).sizes
         self.least = least_sizes((*self.sides, *assumed))
         self.kept = set(claim.sizes) if isinstance(claim, Control) else set()
         permuted = [one.perm.axis for one in nodes if isinstance(one, Permute)]
