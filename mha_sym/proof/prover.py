@@ -122,7 +122,7 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
         if equal(left, right):
             return Certificate(goal, tuple(sides[0].steps), tuple(sides[1].steps))
         shut = [_names(side) & set(height) - opened for side in (left, right)]
-        choice = (shut[0] ^ shut[1]) or (shut[0] | shut[1])
+        choice = (shut[0] ^ shut[1]) or shut[0]
         if not choice:
             more = to_write_out(left, right) - written_out
             if not more:

@@ -102,6 +102,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "meaning": {
         "if letter and letter not in taken: return Var(letter, domain(axis)) -> "
         "if False: return Var(letter, domain(axis))": "letters for people",
+        "_group: j: -> :": "axes of one position are left out before, so no rest is of one side alone",
     },
     "monomial": {
         "return rw.within(term, path, depth, 'guard', brackets=(first,), where= -> return None":
