@@ -145,9 +145,13 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """The positions of an axis that a second argument lists; its axes stand where the axis was."""
+    """The positions of an axis that a second argument lists; its axes stand where the axis was.
+
+    ``whole`` says that it lists all of them, and that the table is no table in the code.
+    """
 
     axis: int
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

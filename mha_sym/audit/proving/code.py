@@ -32,6 +32,7 @@ from mha_sym.axes import size_symbol
 from mha_sym.errors import Problem, TargetProblem
 from mha_sym.importers.fold import fold
 from mha_sym.importers.graph import Given, ImportProblem, Unfollowed
+from mha_sym.importers.lifting.biases import with_tables_of_biases
 from mha_sym.importers.lifting.lift import Lift, lift
 from mha_sym.importers.lifting.lifted import Names
 from mha_sym.importers.lifting.lookups import BIAS, looked_up
@@ -250,7 +251,8 @@ class Work:
 
     def at_lengths(self, case: Case, found: Import) -> tuple[Import, Lift, tuple[Outcome, ...]] | None:
         """A refutation at a few positions, with tables in place of what may be any array; None if there is none."""
-        if not looked_up(found.graph)[1] or "T" in found.sizes:
+        lookups = looked_up(found.graph)[1]
+        if not lookups or any(one.computed for one in lookups) or "T" in found.sizes:
             return None
         try:
             here = imported(self.impl, case, {**found.sizes, "T": _FEW, "S": _FEW})
@@ -312,8 +314,17 @@ def as_expression(
     """An import with its graph folded, its outputs as expressions, and the draws on which graph and code agreed."""
     agreed = validate(impl, case, found)
     found = with_tables(impl, found, called)
-    folded = with_bias(replace(found, graph=fold(found.graph)), table, bias)
-    return folded, _lifted(folded, unknown, bias=bias), agreed
+    plain = replace(found, graph=fold(found.graph))
+    try:
+        folded = with_bias(plain, table, bias)
+        return folded, _lifted(folded, unknown, bias=bias), agreed
+    except ImportProblem:  # positions may be used in a way for which there is no word, in what is added to scores
+        d = found.statement.dims
+        graph = with_tables_of_biases(plain.graph, d.t.size, d.s.size)
+        if graph is None or table:
+            raise
+        folded = with_bias(replace(plain, graph=graph), table, bias)
+        return folded, _lifted(folded, unknown, bias=bias), agreed
 
 
 def _lifted(found: Import, unknown: str = "max", literal: bool = False, bias: str = BIAS) -> Lift:

@@ -194,6 +194,7 @@ def _headline(proof: CodeProof) -> str:
     scope += f", where {' and '.join(proof.where)}" if proof.where else ""
     what = f"equal to {proof.against}" if proof.against else "multi-head attention"
     if proof.verdict is Verdict.PROVED:
+        what += " with a bias by position" if proof.biased and not proof.against else ""
         return f"PROVED      {proof.target} is {what} {scope}"
     if proof.verdict is Verdict.REFUTED:
         by = f": running it shows it, not a proof{_only_where(proof)}" if proof.only_ran else ""

@@ -30,6 +30,7 @@ class Lookup:
         counting: the axes that positions run along, in order; of more than two those that are longer than 1.
         place: where the table is read.
         formula: where the positions in the table are computed.
+        computed: whether it is no table in the code, but an entry for every query and key that it computes.
         same: equal for two that look up the same table at the same formula, and so hold the same.
     """
 
@@ -40,9 +41,15 @@ class Lookup:
     place: g.Place
     formula: tuple[g.Place, ...]
     same: Hashable
+    computed: bool = False
 
     def words(self) -> str:
         """What is taken as the code has it, in one sentence."""
+        if self.computed:
+            return (
+                f"{self.name} is what the code computes from positions at {self.place}, an entry for every query and "
+                "key: what is proved holds for any such numbers"
+            )
         lines = sorted({one.line for one in self.formula if one.file == self.place.file and one.line})
         span = f", lines {lines[0]} to {lines[-1]}" if lines else ""
         return (
@@ -92,4 +99,5 @@ def _lookup(graph: g.Graph, number: int, name: str) -> Lookup:
     longer = [n for n, size in enumerate(index.shape) if size != 1]
     counting = tuple(node.op.axis + n for n in (range(2) if len(index.shape) == 2 else longer))
     places = dict.fromkeys(graph.nodes[n].place for n in below(graph, node.args[1]))
-    return Lookup(name, node.shape, number, counting, node.place, tuple(places), content(part(graph, number)))
+    same = content(part(graph, number))
+    return Lookup(name, node.shape, number, counting, node.place, tuple(places), same, node.op.whole)
