@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -110,6 +111,11 @@ class TestEveryTheorem:
             lines = [list(one) for one in shown.iter(f"{XHTML}ol") if one.get("class") == "chain"]
             alone = SAME_FORMULA in "".join(shown.itertext())
             assert list(map(len, lines)) == ([] if claim.moves or alone else [len(one.steps) for one in claim.proofs])
+
+
+def test_a_title_of_a_source_is_no_formula() -> None:
+    report = prove(replace(TWICE, source="Elhage et al. 2021, A Mathematical Framework"), recheck=False)
+    assert "Source: Elhage et al. 2021, A Mathematical Framework.</p>" in html_page(derivation(report))
 
 
 def test_proved_and_refuted_neighbours() -> None:

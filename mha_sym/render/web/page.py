@@ -96,7 +96,7 @@ class _Page:
         yield f'<div class="statement"><p><strong>Theorem</strong> (<code>{escaped(found.name)}</code>). '
         yield f"{prose(found.words)}</p></div>"
         if found.source:
-            yield f'<p class="faint">Source: {prose(sentences.ended(found.source))}</p>'
+            yield f'<p class="faint">Source: {escaped(sentences.ended(found.source))}</p>'
         yield from self._related()
         yield from ("<h2>Assumptions</h2>", *_list(self._assumptions()))
         yield from ("<h2>Notation</h2>", *self._signs(found.vocabulary))
