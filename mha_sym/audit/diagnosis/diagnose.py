@@ -56,7 +56,9 @@ def diagnose(evidence: Sequence[Evidence], more: More | None = None, pairs: bool
     figures = Diagnosis(singles=len(search.tried), pairs=search.pairs, triples=search.triples)
     if not found:
         return replace(figures, found=single)
-    return replace(figures, found=(told(found, search.evidence, search.alike),))
+    if tuple(found) not in search.explained:
+        search.explained[tuple(found)] = told(found, search.evidence, search.alike)
+    return replace(figures, found=(search.explained[tuple(found)],))
 
 
 def _told_apart(

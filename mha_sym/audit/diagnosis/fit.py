@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, permutations
 
 import numpy as np
@@ -42,8 +43,12 @@ class Fit:
     moves: bool
 
 
+@lru_cache(maxsize=1024)
 def fit(on: Evidence, which: tuple[Fault, ...]) -> Fit | None:
-    """How faults fit one run; None if they do not, or if the code could not have run at these sizes."""
+    """How faults fit one run; None if they do not, or if the code could not have run at these sizes.
+
+    What explains all is asked several times: whether it fits, how well, and how far it is from what else does.
+    """
     form = on.forms_for(which).form(*which)
     if form is None:
         return None

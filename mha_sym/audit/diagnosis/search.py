@@ -16,6 +16,7 @@ from mha_sym.audit.catalogue.heads import cut_into
 from mha_sym.audit.catalogue.mask_numbers import FILLS
 from mha_sym.audit.catalogue.scale_at_sizes import SCALES_AT_SIZES, constant_scale
 from mha_sym.audit.diagnosis.course import Course, course_of
+from mha_sym.audit.diagnosis.explanation import Explanation
 from mha_sym.audit.diagnosis.fit import NEARER, fit, near, orders
 from mha_sym.audit.diagnosis.scales import fitted_fill, fitted_scale, simple_numbers
 from mha_sym.audit.diagnosis.staged import Staged, of_singles, turning
@@ -48,6 +49,7 @@ class Search:
         alike: faults that give the same output as another here, by the name of the other; one of them is tried.
         pairs: how many pairs were tried.
         triples: how many sets of three were tried.
+        explained: what was told of what was found, which is asked for more than once.
     """
 
     evidence: tuple[Evidence, ...]
@@ -57,6 +59,7 @@ class Search:
     alike: dict[str, list[str]] = field(default_factory=dict)
     pairs: int = 0
     triples: int = 0
+    explained: dict[tuple[Which, ...], Explanation] = field(default_factory=dict)
 
     def one_or_two(self, two: bool) -> list[Which]:
         """What explains everything: single faults if there are any, else pairs, if ``two`` says so."""
