@@ -121,8 +121,8 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
         left, right = sides[0].run(goal.left), sides[1].run(goal.right)
         if equal(left, right):
             return Certificate(goal, tuple(sides[0].steps), tuple(sides[1].steps))
-        shut = [_names(side) & set(height) - opened for side in (left, right)]
-        choice = (shut[0] ^ shut[1]) or shut[0]
+        mine, others = (_names(side) & set(height) - opened for side in (left, right))
+        choice = (mine ^ others) or mine
         if not choice:
             more = to_write_out(left, right) - written_out
             if not more:

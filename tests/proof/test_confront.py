@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mha_sym.axes import axis
+from mha_sym.errors import TheoremProblem
 from mha_sym.expr import Input, Map, Reduce, Repeat, as_expr
 from mha_sym.proof import prover, witness
 from mha_sym.proof.field import FieldResult
@@ -45,6 +46,12 @@ def test_abstentions_are_kept_and_do_not_count_as_agreement(monkeypatch: pytest.
     assert outcome.rechecked == ()
     assert outcome.bound == 1.0
     assert outcome.detail == "not confirmed at random points: out of reach; not confirmed at explicit sizes: too large"
+
+
+def test_only_theorems_are_proved() -> None:
+    with pytest.raises(TheoremProblem, match="what is proved is a theorem") as refused:
+        prove("twice")  # type: ignore[arg-type]
+    assert refused.value.where == "prove"
 
 
 def test_what_is_assumed_is_used() -> None:

@@ -116,7 +116,8 @@ EXPLAINED: dict[str, dict[str, str]] = {
     },
     "order": {
         **dict.fromkeys(
-            ("'(' -> '(x'", "')' -> ')x'", "'#' -> '#x'", "_key: 'B' -> 'Bx'",
+            ("'(' -> '(x'", "')' -> ')x'", "'#' -> '#x'", "_key: 'B' -> 'Bx'", "_colours: ':' -> ':x'",
+             "_colours: '~' -> '~x'",
              "_key: '+' if isinstance(term, Add) else '*' -> '*' if isinstance(term, Add) else '+'"),
             "marks keys otherwise, and still apart",
         ),
