@@ -42,7 +42,10 @@ def smaller(claim: Claim, assumed: Sequence[Expr], found: Counterexample) -> Cou
         >>> found.sizes, found.index, found.inputs
         ({'T': 1}, {'t': 0}, {'x': [2]})
     """
-    search = _Search(claim, assumed)
+    fixed = claim.sizes if isinstance(claim, Control) else {}
+    if all(size == 1 or name in fixed for name, size in found.sizes.items()):
+        return found
+    search = _Search(claim, assumed, fixed)
     start = _Numbers(found.sizes, {name: np.asarray(values, float) for name, values in found.inputs.items()})
     if search.opaque or not start.complete(search.names, search.given):
         return found
@@ -86,7 +89,7 @@ class _Numbers:
 class _Search:
     """What is computed for one claim, and what may not change."""
 
-    def __init__(self, claim: Claim, assumed: Sequence[Expr]) -> None:
+    def __init__(self, claim: Claim, assumed: Sequence[Expr], fixed: Mapping[str, int]) -> None:
         order = claim.left.axes
         self.sides = (claim.left, claim.right if claim.right.axes == order else Transpose(claim.right, order))
         self.assumed = tuple(assumed)
@@ -94,9 +97,9 @@ class _Search:
         self.opaque = any(isinstance(one, Map) and one.op.startswith("fn:") for one in nodes)
         self.opaque = self.opaque or any(axis.blocks for one in nodes for axis in one.axes)
         self.given = tuple({one.name: one for one in nodes if isinstance(one, Input)}.values())
-        self.names = plan_of((*self.sides, *assumed)).sizes
+        self.names = plan_of(self.sides).sizes | (plan_of(self.assumed).sizes if assumed else frozenset())
         self.least = least_sizes((*self.sides, *assumed))
-        self.kept = set(claim.sizes) if isinstance(claim, Control) else set()
+        self.kept = set(fixed)
         permuted = [one.perm.axis for one in nodes if isinstance(one, Permute)]
         self.kept |= {symbol.name for axis in permuted for symbol in axis.size.free_symbols}
 
@@ -155,7 +158,9 @@ class _Search:
                 values = self.values(self.sides, numbers, orders, elements)
             except NotExact:
                 continue
-            left, right = (np.asarray(one, object)[place] for one in values or ((), ()))
+            if values is None:
+                return
+            left, right = (np.asarray(one, object)[place] for one in values)
             if isinstance(elements, Rationals):
                 yield from [(str(left), str(right))] if left != right else []
             else:
