@@ -23,7 +23,7 @@ from mha_sym.audit.draw import draw_lengths, draw_values
 from mha_sym.audit.faults import Fault, find_fault, holds
 from mha_sym.audit.pointwise import POINTWISE
 from mha_sym.audit.precision import Array
-from mha_sym.audit.recipe import Grouped, Site, bottom_right, build, site
+from mha_sym.audit.recipe import Builder, Grouped, Site, bottom_right, site
 from mha_sym.axes import Axis, axis
 from mha_sym.errors import AxisProblem, NoValue
 from mha_sym.evaluate import evaluate_all
@@ -122,10 +122,17 @@ def forms_at(fault: Fault, sizes: Mapping[str, int], around: Surroundings) -> tu
     at = site_at(sizes, around)
     if not holds(fault.ties, sizes) or not fault.possible(at):
         return None
+    builder = _builder(tuple(sorted(sizes.items())), around)
     try:
-        return build(at), build(at, fault.edits)
+        return builder.build(), builder.build(fault.edits)
     except AxisProblem:
         return None
+
+
+@lru_cache(maxsize=64)
+def _builder(sizes: tuple[tuple[str, int], ...], around: Surroundings) -> Builder:
+    """The builder of a layer: faults that are tried at the same sizes share most of it."""
+    return Builder(_site(sizes, around))
 
 
 def effect(fault: Fault, sizes: Mapping[str, int], around: Surroundings) -> float | None:
@@ -165,7 +172,11 @@ def difference(right: Array, faulty: Array | None) -> float:
 
 def _outputs(right: Expr, faulty: Expr, rng: np.random.Generator) -> tuple[Array | None, Array | None]:
     arrays = draw_inputs((right, faulty), rng)
-    return _evaluated(right, arrays), _evaluated(faulty, arrays)
+    both = _evaluated((right, faulty), arrays)  # what they have in common is computed once
+    if both is not None:
+        return both[0], both[1]
+    alone = [_evaluated((one,), arrays) for one in (right, faulty)]
+    return alone[0][0] if alone[0] else None, alone[1][0] if alone[1] else None
 
 
 def draw_inputs(exprs: Sequence[Expr], rng: np.random.Generator) -> dict[str, Array]:
@@ -182,16 +193,16 @@ def draw_inputs(exprs: Sequence[Expr], rng: np.random.Generator) -> dict[str, Ar
     return found
 
 
-def _evaluated(expr: Expr, arrays: Mapping[str, Array]) -> Array | None:
-    own = {name: arrays[name] for name in all_inputs([expr])}
+def _evaluated(exprs: tuple[Expr, ...], arrays: Mapping[str, Array]) -> list[Array] | None:
+    """The values of some expressions; None if one of them has none."""
+    own = {name: arrays[name] for name in all_inputs(exprs)}
+    order = {name: one for expr in exprs for name, one in orders(expr).items()}
     try:
         with np.errstate(all="ignore"):
-            found = evaluate_all(
-                [expr], own, permutations=orders(expr), functions=POINTWISE, masked_rows="zero"
-            )  # fmt: skip
-            return np.asarray(found[0])
+            found = evaluate_all(exprs, own, permutations=order, functions=POINTWISE, masked_rows="zero")
     except NoValue:
         return None
+    return [np.asarray(one) for one in found]
 
 
 def orders(expr: Expr, sizes: Mapping[str, int] | None = None) -> dict[str, tuple[int, ...]]:
