@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from dataclasses import replace
 from itertools import combinations
 from random import Random
 from types import ModuleType
@@ -557,6 +558,15 @@ def test_inverses_are_inverses() -> None:
     assert f.differing(f.inverse(total), total) is not None
     zero = f.integers(np.zeros((2, 2), np.int64))
     assert f.differing(f.inverse(zero), zero) is None
+
+
+def test_what_stands_below_a_fraction_is_remembered() -> None:
+    f = field_of()
+    for one in (f.drawn((3,)), f.exp(f.drawn((3,)))):
+        quotient = replace(one, below=True)
+        for made in (f.add(one, quotient), f.add(quotient, one), f.mul(one, quotient), f.mul(quotient, one)):
+            assert made.below
+        assert not f.add(one, one).below and not f.mul(one, one).below
 
 
 def test_constants_and_roots_modulo_the_primes() -> None:
