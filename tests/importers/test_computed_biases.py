@@ -46,6 +46,11 @@ def by_key(x, w_q, w_k, w_v, w_o, heads):
     return attends(x, w_q, w_k, w_v, w_o, heads, lambda scores: scores + bias)
 
 
+def taken_away(x, w_q, w_k, w_v, w_o, heads):
+    bias = 0.5 * np.abs(away(x.shape[1]))
+    return attends(x, w_q, w_k, w_v, w_o, heads, lambda scores: scores - bias)
+
+
 def causal(x, w_q, w_k, w_v, w_o, heads):
     keep = np.arange(x.shape[1])[None, :] <= np.arange(x.shape[1])[:, None]
     bias = np.where(keep, -0.5 * np.abs(away(x.shape[1])), -np.inf)
@@ -70,7 +75,7 @@ def proof(code: Callable[..., Any], **said: Any) -> CodeProof:
     return prove_code(Implementation(call=code, **said))
 
 
-@pytest.mark.parametrize(("code", "said"), [(alibi, False), (by_key, False), (causal, True)])
+@pytest.mark.parametrize(("code", "said"), [(alibi, False), (by_key, False), (taken_away, False), (causal, True)])
 def test_a_bias_by_position_is_any_bias(code: Callable[..., Any], said: bool) -> None:
     found = proof(code, causal=said)
     assert found.verdict is Verdict.PROVED and {"B", "T", "h", "d_k"} <= set(found.symbolic)

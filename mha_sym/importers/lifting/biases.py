@@ -42,12 +42,13 @@ def with_tables_of_biases(graph: Graph, queries: sympy.Expr, keys: sympy.Expr) -
         [Take(axis=0, whole=True)]
     """
     known = closed(graph)
-    found: dict[Ref, tuple[int, int]] = {}
+    found: dict[Ref, tuple[tuple[int, int], bool]] = {}
     for number in needed(graph):
         node = graph.nodes[number]
         if node.op in (g.Map("add"), g.Map("sub")) and number not in known:
             for ref in known.intersection(node.args):
-                found |= dict(_biases(graph, ref, queries, keys))
+                taken = node.op == g.Map("sub") and ref == node.args[1]
+                found |= dict(_biases(graph, ref, (queries, keys), taken))
     if not found:
         return None
     builder, new = Builder(notes=graph.notes), list[Ref]()
@@ -56,24 +57,27 @@ def with_tables_of_biases(graph: Graph, queries: sympy.Expr, keys: sympy.Expr) -
         builder.nodes.append(replace(node, args=tuple(new[ref] for ref in node.args)))
         new.append(len(builder.nodes) - 1)
         if number in found:
-            new[number] = _as_table(builder, new[number], found[number], queries, keys)
+            axes, taken = found[number]
+            value = builder.map("neg", new[number]) if taken else new[number]
+            made = _as_table(builder, value, axes, queries, keys)
+            new[number] = builder.map("neg", made) if taken else made
     return builder.graph(**{name: new[ref] for name, ref in graph.outputs.items()})
 
 
 def _biases(
-    graph: Graph, ref: Ref, queries: sympy.Expr, keys: sympy.Expr
-) -> Iterator[tuple[Ref, tuple[int, int]]]:
-    """The largest parts of what is added in which nothing is hidden, and their axes of queries and keys."""
+    graph: Graph, ref: Ref, lengths: tuple[sympy.Expr, sympy.Expr], taken: bool
+) -> Iterator[tuple[Ref, tuple[tuple[int, int], bool]]]:
+    """The largest parts of what is added in which nothing is hidden: their axes, and whether they are taken away."""
     node = graph.nodes[ref]
     if isinstance(node.op, g.Broadcast):  # the same for every sequence, and perhaps head
-        yield from _biases(graph, node.args[0], queries, keys)
+        yield from _biases(graph, node.args[0], lengths, taken)
     elif not any(_hides(graph.nodes[one].op) for one in below(graph, ref)):
-        axes = _axes(node.shape, queries, keys)
+        axes = _axes(node.shape, *lengths)
         if axes is not None and np.dtype(node.dtype).kind in "fi":
-            yield ref, axes
+            yield ref, (axes, taken)
     elif node.op in (g.Map("add"), g.Map("sub"), g.Map("where")):
-        for one in node.args[-2:]:
-            yield from _biases(graph, one, queries, keys)
+        for n, one in enumerate(node.args[-2:]):
+            yield from _biases(graph, one, lengths, taken ^ (n == 1 and node.op == g.Map("sub")))
 
 
 def _hides(op: g.Op) -> bool:
