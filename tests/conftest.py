@@ -41,6 +41,7 @@ SLOW = (
     "importers/test_torch_proved.py", "importers/test_torch_transformers.py", "importers/test_torch_export.py",
     "test_interrupts.py", "fuzz/test_fuzz.py", "soundness/test_completeness.py", "soundness/test_trust.py",
     "soundness/test_forged.py",
+    "importers/test_without_projection.py",
     "importers/test_torch.py", "importers/test_torch_ops.py", "importers/test_jax.py", "importers/test_jax_modules.py",
     "importers/test_jax_proofs.py", "importers/test_keras_proofs.py", "importers/test_onnx_proofs.py",
     "importers/test_prove_numpy.py", "importers/test_prove_cli.py", "audit/test_check_torch.py",
