@@ -35,19 +35,25 @@ def roundoff(dtype: str) -> float:
     return ROUNDOFF[dtype]
 
 
+#: roundings come to so small a part of their bound, or less
+_USUAL = 32
+
+
 def coarser(dtype: str, excess: float) -> str | None:
-    """The finest format that rounds so much more than another that it explains an error of so many of its bounds.
+    """The finest format whose rounding would explain an error of so many bounds of another format.
+
+    Bounds are worst cases, and roundings come nowhere near them: what is near the bound of a format is no rounding.
 
     Args:
         dtype: the format for which a bound was computed.
         excess: the error in units of that bound.
 
     Example:
-        >>> coarser("float64", 1e6), coarser("float64", 1e9), coarser("float64", 1e16)
+        >>> coarser("float64", 1e6), coarser("float64", 1e9), coarser("float64", 1e13)
         ('float32', 'float16', None)
     """
     wider = sorted((unit, name) for name, unit in ROUNDOFF.items() if unit > roundoff(dtype))
-    return next((name for unit, name in wider if unit >= excess * roundoff(dtype)), None)
+    return next((name for unit, name in wider if unit >= _USUAL * excess * roundoff(dtype)), None)
 
 
 #: half the smallest positive number of each format: the largest absolute error of a result that underflows

@@ -13,20 +13,20 @@ from mha_sym.errors import TargetProblem
 class Complex(nn.Module):
     """As in the Llama of its makers: neighbours as complex numbers."""
 
-    def __init__(self, roll: bool = False) -> None:
+    def __init__(self, sort: bool = False) -> None:
         super().__init__()
-        self.num_heads, self.roll = 3, roll
+        self.num_heads, self.sort = 3, sort
         self.wq, self.wk, self.wv, self.wo = (nn.Linear(12, 12, bias=False) for _ in range(4))
         angles = torch.outer(torch.arange(16.0), torch.tensor([1.0, 0.01]))
         self.turns = torch.polar(torch.ones_like(angles), angles)
-        if roll:
+        if sort:
             self.register_buffer("cos", angles.cos())
             self.register_buffer("sin", angles.sin())
 
     def turned(self, x):
-        if self.roll:
+        if self.sort:
             cos, sin = (one[: x.shape[2]].repeat_interleave(2, -1) for one in (self.cos, self.sin))
-            return x * cos + torch.roll(x, 1, -1) * sin
+            return x * cos + torch.sort(x, -1).values * sin
         pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], 2, 2))
         return torch.view_as_real(pairs * self.turns[: x.shape[2]]).flatten(3)
 
@@ -38,9 +38,9 @@ class Complex(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("roll", "words"), [(False, "turns by complex numbers, which is not understood here"), (True, "aten.roll")]
+    ("sort", "words"), [(False, "turns by complex numbers, which is not understood here"), (True, "aten.sort")]
 )
-def test_what_is_not_understood_is_said_and_not_called_wrong(roll, words):
+def test_what_is_not_understood_is_said_and_not_called_wrong(sort, words):
     with pytest.raises(TargetProblem) as raised:
-        from_module(Complex(roll))
+        from_module(Complex(sort))
     assert words in raised.value.one_line() and "Complex" in raised.value.one_line()
