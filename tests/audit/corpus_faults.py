@@ -308,7 +308,8 @@ def input_faults() -> Iterator[Faulty]:
     for name, order in swaps.items():
         yield fault(name, "cross", enter=inputs(order))
     others = {"queries_from_key_input": "kkv", "query_and_key_inputs_exchanged": "kqv",
-              "queries_and_values_from_key_input": "kkk"}  # fmt: skip
+              "queries_and_values_from_key_input": "kkk", "values_from_query_input": "qkq",
+              "keys_from_query_input": "qqv"}  # fmt: skip
     for name, order in others.items():
         yield fault(name, "cross unmasked", free=False, enter=inputs(order))
     yield fault("keys_and_values_from_query_input", "cross unmasked", enter=inputs("qqq"))

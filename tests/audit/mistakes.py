@@ -174,7 +174,7 @@ def output_left_sequence_first(a):
 for _name, _order in {
     "values_from_key_input": "qkk", "keys_from_value_input": "qvv", "key_and_value_inputs_exchanged": "qvk",
     "keys_and_values_from_query_input": "qqq", "queries_from_key_input": "kkv",
-    "query_and_key_inputs_exchanged": "kqv",
+    "query_and_key_inputs_exchanged": "kqv", "values_from_query_input": "qkq", "keys_from_query_input": "qqv",
 }.items():  # fmt: skip
     named(_name, lambda a, order=_order: whole(with_inputs(a, *(getattr(a, f"x_{one}") for one in order))))
 

@@ -54,6 +54,18 @@ def test_viewed_in_and_out_is_block_diagonal():
     assert figure == ("##....", "##....", "..##..", "..##..", "....##", "....##")
 
 
+@pytest.mark.parametrize(("first", "last", "words"), [(-2, 0, "from t - 2 to t"), (-1, 3, "from t - 1 to t + 3")])
+def test_a_sliding_window_is_no_block(first, last, words):
+    def code(x, w_q, w_k, w_v, w_o, heads):
+        q, k, v = (split(x @ w, heads) for w in (w_q, w_k, w_v))
+        distance = np.arange(x.shape[1]) - np.arange(x.shape[1])[:, None]
+        near = (first <= distance) & (distance <= last)
+        return merge(softmax(np.where(near, q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5, -np.inf)) @ v) @ w_o
+
+    said, figure = cause(code, TOKENS, sizes={"T": 8, "h": 3, "S": 8})
+    assert "a sliding window" in said and words in said and figure[4][4 + first : 5 + last] == "#" * (last - first + 1)
+
+
 def test_heads_that_attend_to_heads_leave_tokens_alone():
     said, figure = cause(WRONG["heads attend to heads"], TOKENS, sizes=SIX)
     assert "no token sees another one" in said and figure[1] == ".#...."

@@ -141,6 +141,10 @@ FAULTS: tuple[Fault, ...] = (
         edits={"after": _output_left}, family=_FAMILY,
     ),
     _other_input("values_from_key_input", "The values are made of the key input.", "v", (0, 1, 1)),
+    _other_input(
+        "values_from_query_input", "The values are made of the query input.", "v", (0, 1, 0), ties=_SAME_TOKENS
+    ),
+    _other_input("keys_from_query_input", "The keys are made of the query input.", "k", (0, 0, 2), ties=_SAME_TOKENS),
     _other_input("keys_from_value_input", "The keys are made of the value input.", "k", (0, 2, 2)),
     _other_input("key_and_value_inputs_exchanged", "The inputs of keys and values are exchanged.", "k", (0, 2, 1)),
     Fault(

@@ -113,6 +113,8 @@ def _cause_of_influence(on: Evidence, seen: Array) -> str:
     if leaks.any():
         causal = on.forms.at.causal is not None and not np.tril(leaks).any()
         return "later tokens act: the causal mask fails" if causal else "hidden tokens act: the mask fails"
+    if window := _window(seen, allowed):
+        return window
     if T == S and h < T and not seen[0, -1] and not seen[-1, 0] and not (allowed & ~seen)[0, 0]:
         return f"tokens see only their neighbours, in {h} blocks of about {T}/{h}: viewed in and viewed out"
     if (allowed & ~seen).any():
@@ -120,6 +122,21 @@ def _cause_of_influence(on: Evidence, seen: Array) -> str:
             return "later tokens have no influence: it is causal by itself, which nobody said"
         return "some tokens that may be seen have no influence"
     return ""
+
+
+def _window(seen: Array, allowed: Array) -> str:
+    """Which keys around its own position each query sees, if that is so everywhere and says more than the mask."""
+    T, S = seen.shape
+    distance = np.arange(S) - np.arange(T)[:, None]
+    near = distance[seen]
+    if T != S or not near.size or np.array_equal(seen, allowed):
+        return ""
+    first, last = int(near.min()), int(near.max())
+    inside = (first <= distance) & (distance <= last)
+    if not np.array_equal(seen, inside & allowed) or max(-first, last) in (0, T - 1):
+        return ""
+    at = ["t" if n == 0 else f"t {'-' if n < 0 else '+'} {abs(n)}" for n in (first, last)]
+    return f"a position t sees the keys from {at[0]} to {at[1]} only: a sliding window, which nobody said"
 
 
 def batch_mates(impl: Implementation, on: Evidence) -> Probe | None:
