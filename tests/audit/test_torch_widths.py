@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 import sympy
 import torch
 from torch import nn
 
+from mha_sym.audit.frameworks.torch_found import from_module
 from mha_sym.audit.proving.code import prove_code
 from mha_sym.audit.proving.conditions import excluded
 from mha_sym.audit.target import as_implementation
 from mha_sym.axes import size_symbol
+from mha_sym.errors import TargetProblem
 from mha_sym.importers.graph import Condition
 from mha_sym.proof.theorem import Verdict
 
@@ -60,3 +63,22 @@ def test_a_product_that_is_not_1_leaves_out_sizes_of_1() -> None:
     assert excluded(Condition(sympy.Ne(B * H, 1))) == {"B": 1, "h": 1}
     assert excluded(Condition(sympy.Ne(B * H, 2))) is None
     assert excluded(Condition(sympy.Ne(B + H, 1))) is None
+
+
+class MaskOfOneLength(nn.Module):
+    """Its mask is not cut to the length of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_head, self.c_attn, self.c_proj = 4, nn.Linear(24, 72), nn.Linear(24, 24)
+        self.register_buffer("hidden", torch.triu(torch.ones(16, 16, dtype=torch.bool), 1))
+
+    def forward(self, x):
+        q, k, v = (one.unflatten(-1, (4, 6)).transpose(1, 2) for one in self.c_attn(x).split(24, -1))
+        scores = (q @ k.mT / 6**0.5).masked_fill(self.hidden, float("-inf"))
+        return self.c_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_the_complaint_is_of_the_width_at_which_the_code_came_farthest():
+    with pytest.raises(TargetProblem, match=r"size of tensor a \(16\) must match"):
+        from_module(MaskOfOneLength())

@@ -40,6 +40,7 @@ from mha_sym.audit.frameworks.torch_modules import (
     from_torch,
     parameters_of,
     required,
+    steps_counted,
     undescribed,
 )
 from mha_sym.audit.frameworks.torch_rotary import from_rotary_module, handing_of
@@ -235,16 +236,19 @@ class _Probe:
     def _outputs(self) -> list[tuple[dict[str, Any], Any, Any]]:
         """Weights, input and output of two runs, at the width at which the module runs."""
         widths = dict.fromkeys([self.width] if self.width else [n for shape in self.shapes.values() for n in shape])
-        refused: Problem | None = None
+        refused: list[tuple[int, TargetProblem]] = []
         for width in widths:
-            try:
-                made = [self._run(width, seed, *sizes) for seed, sizes in enumerate(_RUN_AT)]
-            except TargetProblem as problem:
-                refused = refused or problem
-            else:
-                self.width = width
-                return made
-        raise refused or TargetProblem(f"{self.name} has no parameters")
+            with steps_counted() as steps:
+                try:
+                    made = [self._run(width, seed, *sizes) for seed, sizes in enumerate(_RUN_AT)]
+                except TargetProblem as problem:
+                    refused.append((len(steps), problem))
+                else:
+                    self.width = width
+                    return made
+        if not refused:
+            raise TargetProblem(f"{self.name} has no parameters")
+        raise max(refused, key=lambda one: one[0])[1]  # of the width at which it came farthest: others are no width
 
     def _run(self, width: int, seed: int, batch: int, length: int) -> tuple[dict[str, Any], Any, Any]:
         torch = import_torch()

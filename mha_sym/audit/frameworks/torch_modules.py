@@ -6,10 +6,11 @@ about all others.  Torch is imported by whoever made the module, never by import
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -111,6 +112,22 @@ def first_output(module: Any, weights: Mapping[str, Any], values: Sequence[Any],
     while isinstance(result, tuple | list):
         result = result[0]
     return result
+
+
+@contextlib.contextmanager
+def steps_counted() -> Iterator[list[None]]:
+    """While this lasts, an entry for each function of torch that is called: how far code came that raises."""
+    from torch.overrides import TorchFunctionMode
+
+    steps: list[None] = []
+
+    class Counted(TorchFunctionMode):
+        def __torch_function__(self, function: Any, kinds: Any, args: Any = (), named: Any = None) -> Any:
+            steps.append(None)
+            return function(*args, **(named or {}))
+
+    with Counted():
+        yield steps
 
 
 def required(module: Any) -> list[str]:
