@@ -56,6 +56,11 @@ COLUMNS = (
     "vectors are columns here: every matrix is the transpose of the one in code that multiplies x by W from the right, "
     "and factors stand in the other order"
 )
+#: features come before tokens where vectors are columns, and heads are split and joined without a transposition
+_MOVED = {
+    "split of the feature axis, then transpose": "split of the feature axis",
+    "transpose back, then join": "join of heads and features",
+}
 NAMES = (
     "axes go by names here, as in named tensor notation: query(t) is position t in the axis query, and the order of "
     "the axes means nothing"
@@ -343,7 +348,11 @@ class _Writing:
         return _PRODUCT.sub(_other_order, formula) if self.turned else formula
 
     def _words(self, words: str) -> str:
-        return re.sub(r"(?i)\b(row|column)", _exchanged, words) if self.turned else words
+        if not self.turned:
+            return words
+        for moved, here in _MOVED.items():
+            words = words.replace(moved, here)
+        return re.sub(r"(?i)\b(row|column)", _exchanged, words)
 
 
 def _letters(words: Vocabulary, head: str) -> dict[str, str]:

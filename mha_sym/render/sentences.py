@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mha_sym.proof.cards import CARDS
-from mha_sym.proof.terms import Apply, Term, children
+from mha_sym.proof.terms import Apply, Cmp, Term, children
 from mha_sym.proof.theorem import Counterexample, Verdict
 from mha_sym.render.derivation import NUMBERS, ClaimPart, ControlPart, Derivation, Step
 from mha_sym.render.false_equations import MARK
@@ -68,8 +68,13 @@ def reasons(claim: ClaimPart, claims: Sequence[ClaimPart], same: bool = False) -
 
 
 def positive_because(condition: Condition) -> str:
-    """Why a term is positive."""
-    return "exponentials are positive" + (" and a key is kept" if condition.assumed else "")
+    """Why a term is positive: of brackets one has to be 1."""
+    kept = condition.assumed or _brackets(condition.term)
+    return "exponentials are positive" + (" and a key is kept" if kept else "")
+
+
+def _brackets(term: Term) -> bool:
+    return isinstance(term, Cmp) or any(map(_brackets, children(term)))
 
 
 #: said where definitions stand with the claims
