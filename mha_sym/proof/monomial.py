@@ -60,7 +60,16 @@ def _merge_exp(rw: Rewriter, term: Term, path: Path) -> Term | None:
     return None
 
 
-def _guards(rw: Rewriter, term: Term, path: Path) -> Term | None:
+def guards(rw: Rewriter, term: Term, path: Path) -> Term | None:
+    """``[P] f([P]) = [P] f(1)`` in a nest of sums around a product; None if no bracket stands inside its own product.
+
+    Example:
+        >>> from mha_sym.proof.rules import Context
+        >>> from mha_sym.proof.terms import Add, Domain, Size
+        >>> p, a = Cmp("eq", At(0), Var("i", Domain("i", Size("n")))), Entry("a", ())
+        >>> guards(Rewriter(Context()), Mul((p, Add((a, p)))), ())
+        Mul(args=(Cmp(...), Add(args=(Entry(name='a', at=()), Num(value=Fraction(1, 1))))))
+    """
     _, depth, atoms = atoms_of(term)
     for number, atom in enumerate(atoms):
         if is_bracket(atom, rw.context):
@@ -228,5 +237,5 @@ def _index_images(index: Index, name: str) -> set[tuple[str, bool] | None]:
 
 #: tried in this order, each until none applies
 LAWS = (
-    _flat_monomial, _twice, _merge_exp, _guards, _guards_through_order, _delta, _reindex,
+    _flat_monomial, _twice, _merge_exp, guards, _guards_through_order, _delta, _reindex,
 )  # fmt: skip

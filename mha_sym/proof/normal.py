@@ -6,13 +6,14 @@ inside; an exponential holds one monomial, an inverse a connected sum.  Defines 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from mha_sym.proof.cancelling import cancel_in_monomial, cancel_in_sum
-from mha_sym.proof.monomial import LAWS
+from mha_sym.proof.monomial import LAWS, guards
 from mha_sym.proof.order import canonical_key
-from mha_sym.proof.rewrite import Path, Rewriter, match_entry, mentions, without_number
-from mha_sym.proof.rules import Context
+from mha_sym.proof.rewrite import Path, Rewriter, entries, match_entry, mentions, without_number
+from mha_sym.proof.rules import RULES, Context, is_bracket
 from mha_sym.proof.terms import (
     Add,
     Apply,
@@ -58,6 +59,8 @@ class Normaliser(Rewriter):
 
     def run(self, term: Term) -> Term:
         """The normal form, its sums in canonical order."""
+        if self._has_brackets_inside_and_out(term):
+            term = self._without_brackets(term)
         return self.ordered(self.norm(term, ()), (), {}, 0)
 
     def norm(self, term: Term, path: Path) -> Term:
@@ -97,17 +100,58 @@ class Normaliser(Rewriter):
         return term
 
     def _entry(self, term: Entry, path: Path) -> Term:
+        new = self._opened(term, path)
+        return term if new is None else self.norm(new, path)
+
+    def _opened(self, term: Entry, path: Path) -> Term | None:
+        """What an entry is by a claim that was proved, by its definition or by a table; None if it stays."""
         for name, back, pattern in self._lemmas.get(term.name, ()):
             at = match_entry(pattern, term, self.context.lemmas[name].variables)
             if at is not None:
                 new = self.try_emit("lemma", term, path, name=name, at=at, back=back)
                 if new is not None:
-                    return self.norm(new, path)
+                    return new
         if term.name in self.opened and term.name in self.context.definitions:
-            return self.norm(self.emit("unfold", term, path), path)
-        if term.name in self.context.tables:
-            new = self.try_emit("table", term, path)
-            return term if new is None else new
+            return self.emit("unfold", term, path)
+        return self.try_emit("table", term, path) if term.name in self.context.tables else None
+
+    # ------------------------------------------------------------ brackets, before anything is multiplied out
+
+    def _without_brackets(self, term: Term) -> Term:
+        """The term opened, with every bracket 1 that stands inside a product with itself; as it is if none does."""
+        guarded = self._guarded(self._open(term, ()), ())
+        if any(step.rule == "guard" for step in self.steps):
+            return guarded
+        self.steps.clear()
+        return term
+
+    def _has_brackets_inside_and_out(self, term: Term) -> bool:
+        """Whether brackets are factors, and others stand in sums of terms, in what is opened."""
+        waiting, known, found = [term], set[str](), set[bool]()
+        for one in waiting:  # which grows
+            found |= set(_brackets_in_sums(one, self.context))
+            names = {entry.name for entry in entries(one)} & self.opened - known
+            known |= names
+            waiting += [self.context.definitions[name].body for name in names if name in self.context.definitions]
+        return len(found) == 2
+
+    def _open(self, term: Term, path: Path) -> Term:
+        """The term with everything open that may be opened."""
+        if isinstance(term, Entry):
+            new = self._opened(term, path)
+            return term if new is None else self._open(new, path)
+        for number, child in enumerate(children(term)):
+            term = put_path(term, (number,), self._open(child, (*path, number)))
+        return term
+
+    def _guarded(self, term: Term, path: Path) -> Term:
+        """The term with every bracket 1 that stands inside a product with itself."""
+        if isinstance(term, Mul) and guards(Rewriter(self.context), RULES["arithmetic"](term, self.context), path):
+            new: Term | None = self.flat(term, path)
+            while new is not None:
+                term, new = new, guards(self, new, path)
+        for number, child in enumerate(children(term)):
+            term = put_path(term, (number,), self._guarded(child, (*path, number)))
         return term
 
     def _add(self, term: Term, path: Path) -> Term:
@@ -227,6 +271,14 @@ class Normaliser(Rewriter):
             if new is not None:
                 return self.norm(new, path)
         return term
+
+
+def _brackets_in_sums(term: Term, context: Context, inside: bool = False) -> Iterator[bool]:
+    """Of every bracket whether it stands in a sum of terms."""
+    if is_bracket(term, context):
+        yield inside
+    for child in children(term):
+        yield from _brackets_in_sums(child, context, inside or isinstance(term, Add))
 
 
 def _direction(left: Term, right: Term) -> tuple[bool, Entry | None]:

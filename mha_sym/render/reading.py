@@ -17,6 +17,7 @@ from mha_sym.proof.order import canonical_key
 from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import (
     ONE,
+    Apply,
     Bind,
     Entry,
     Mul,
@@ -32,21 +33,14 @@ from mha_sym.proof.terms import (
     rebuild,
     rename_apart,
 )
-from mha_sym.render.formulas.changes import changed
 from mha_sym.render.formulas.letters import tidy
 from mha_sym.render.formulas.occurring import entries_of, names_of
 
 #: which steps come first where there is a choice: open names and use what is known, then calculate
 PRECEDENCE = {"arithmetic": 0, "unfold": 1, "table": 1, "lemma": 2, "pull": 3, "exchange": 3, "spread": 3}
 
-#: so many lines at least are left out together, where what they do is undone
-DETOUR = 5
-#: the laws by which products of sums are multiplied out, and sums made products again
-MULTIPLYING = {
-    "distribute", "take_out", "sum_of_sum", "pull", "factor", "exchange", "exp_of_sum", "exp_product"
-}  # fmt: skip
-
 #: why two lines are equal in which factors stand inside other sums
+INTO_SUMS, OUT_OF_SUMS = "factors moved into sums", "factors moved out of sums"
 REGROUPED = "factors moved into sums or out of them"
 #: why they are if nothing but the order of sums and the letters of their positions is another one
 RENAMED = "order of summation, and other letters for the positions"
@@ -99,7 +93,7 @@ def read(certificate: Certificate, context: Context, reasons: Mapping[str, str])
     right = _Side(goal.right, certificate.right, context, reasons)
     check(Certificate(goal, left.steps, right.steps), context)
     lines = direct([*left.lines, *_backwards(right.lines, left.lines[-1].term), Line(goal.right)])
-    return Reading(goal, local(lines), tuple(_distinct((*left.conditions, *right.conditions))))
+    return Reading(goal, lines, tuple(_distinct((*left.conditions, *right.conditions))))
 
 
 class _Side:
@@ -134,6 +128,9 @@ class _Side:
             if step.rule == "cancel":
                 value = children(place)[step.args["value"]]
                 self.conditions.append(Condition(value, bool(step.args.get("given"))))
+            if step.rule == "pull" and last.rule == "distribute" and not waits and _multiplies(place):
+                self.lines[-1] = replace(last, term=after)  # a factor times a sum is the distributive law
+                continue
             if card.silent:
                 waits = waits or step.rule != "arithmetic" or len(self.lines) == 1
                 if not waits:
@@ -146,6 +143,11 @@ class _Side:
             else:
                 reason = self.reasons.get(name, card.reason) if rule == "unfold" else card.reason
                 self.lines.append(Line(after, rule, name, reason))
+
+
+def _multiplies(product: Term) -> bool:
+    """Whether there is more in a product than one sum, sizes and numbers."""
+    return sum(not isinstance(one, Size | Num | Apply) for one in flat_args(product)) > 1
 
 
 def _backwards(lines: Sequence[Line], meets: Term) -> Iterator[Line]:
@@ -195,54 +197,46 @@ def direct(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(kept)
 
 
-def local(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The lines without those in which much is multiplied out and put together again for a small change.
-
-    Example:
-        >>> read_alike = (Line(Entry("a", ())), Line(Entry("b", ()), "lemma", "last"))
-        >>> local(read_alike) == read_alike
-        True
-    """
-    kept = list(lines[:1])
-    n = 1
-    while n < len(lines):
-        end = next((end for end in range(_run(lines, n), n + DETOUR - 2, -1) if _is_detour(lines[n - 1 : end + 1])), n)
-        kept.append(lines[n] if end == n else _at_once(lines[n : end + 1]))
-        n = end + 1
-    return tuple(kept)
-
-
-def _run(lines: Sequence[Line], start: int) -> int:
-    """The last line from one on up to which there is nothing but calculating."""
-    end = start
-    while end < len(lines) and lines[end].rule not in ("unfold", "lemma", "table"):
-        end += 1
-    return end - 1
-
-
-def _is_detour(lines: Sequence[Line]) -> bool:
-    """Whether lines between the first and the last are much longer than both, which differ in small parts only."""
-    sizes = [sum(1 for _ in entries_of(line.term)) for line in lines]
-    if not sizes[0] or max(sizes) < 2 * max(sizes[0], sizes[-1]):
-        return False
-    last = lines[-1].term
-    new = [at_path(last, path) for path in changed(lines[0].term, last) if path]
-    return bool(new) and 2 * sum(1 for part in new for _ in entries_of(part)) <= sizes[-1]
-
-
-def _at_once(lines: Sequence[Line]) -> Line:
-    """The last of some lines, for the reasons of all but those that multiply out and put together again."""
-    laws = dict.fromkeys(line.reason for line in lines if line.rule not in MULTIPLYING)
-    return replace(lines[-1], reason="; ".join(["multiplied out", *laws, "put together again"]))
-
-
 def _bridge(one: Term, other: Term, last: bool) -> Iterator[Line]:
-    """A line between two that say the same, if a reader would not see that; at the end of a proof nothing goes on."""
-    if regrouped(one, other):
-        yield Line(other, "exchange", "", REGROUPED)
-    elif not last and key(_pulled(one)) != key(_pulled(other)):
-        letters, others = (Counter((e.name, free(e)) for e in entries_of(tidy(term))) for term in (one, other))
-        yield Line(other, "exchange", "", CARDS["exchange"].reason if letters == others else RENAMED)
+    """The lines between two that say the same, if a reader would not see that; at the end of a proof nothing goes on.
+
+    Where sums change places and factors leave them for others, all factors go into the sums first.
+    """
+    inside, outside = _pulled_apart(one, other), _pulled_apart(other, one)
+    moved = key(inside) != key(outside)
+    if not regrouped(one, other):
+        if moved and not last:
+            yield Line(other, "exchange", "", _order(one, other))
+    elif not moved:
+        into, out = not regrouped(inside, other), not regrouped(one, inside)
+        yield Line(other, "exchange", "", INTO_SUMS if into else OUT_OF_SUMS if out else REGROUPED)
+    else:
+        if regrouped(one, inside):
+            yield Line(inside, "exchange", "", INTO_SUMS)
+        if not regrouped(outside, other):
+            outside = other
+        yield Line(outside, "exchange", "", _order(inside, outside))
+        if outside is not other:
+            yield Line(other, "exchange", "", OUT_OF_SUMS)
+
+
+def _order(one: Term, other: Term) -> str:
+    """Why two lines are equal in which sums stand in another order."""
+    letters, others = (Counter((e.name, free(e)) for e in entries_of(tidy(term))) for term in (one, other))
+    return CARDS["exchange"].reason if letters == others else RENAMED
+
+
+def _pulled_apart(term: Term, other: Term) -> Term:
+    """The term with sums in front of products where it is not as another that says the same."""
+    if key(term) == key(other):
+        return term
+    inside, others = children(term), children(other)
+    alike = type(term) is type(other) and len(inside) == len(others) and not isinstance(term, Mul)
+    if isinstance(term, Bind) and isinstance(other, Bind):
+        alike = term.var == other.var
+    if alike and all(seen(a) == seen(b) for a, b in zip(inside, others, strict=True)):
+        return rebuild(term, tuple(map(_pulled_apart, inside, others)))
+    return _pulled(term)
 
 
 def _keys(terms: Sequence[Term]) -> list[object]:

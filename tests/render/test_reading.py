@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,16 +12,16 @@ from mha_sym.axes import axis
 from mha_sym.proof.checker import Certificate, Goal, Rejected, Step, apply_step
 from mha_sym.proof.meaning import domain
 from mha_sym.proof.rules import Context, Definition
-from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, Var, equal, key
+from mha_sym.proof.terms import Add, Apply, Bind, Entry, Mul, Num, Term, Var, children, equal, key
 from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import derivation
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.letters import tidy
 from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.scripts import Unicode
-from mha_sym.render.reading import REGROUPED, RENAMED, Line, direct, local, ordered, read, seen
+from mha_sym.render.reading import INTO_SUMS, OUT_OF_SUMS, RENAMED, Line, direct, ordered, read, seen
 
-S, T, M = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m"))
+S, T, M, J = (Var(n, domain(axis(n, n.upper()))) for n in ("s", "t", "m", "j"))
 a, b, c = (Entry(n, ()) for n in "abc")
 
 
@@ -147,9 +147,10 @@ def test_factors_that_move_out_of_a_sum_are_a_line_of_their_own(proved: Callable
     """Sums changed places in the same line in which a definition was opened."""
     claim = derivation(proved("head_circuits_determine_layer")).claims[1]
     reasons = [step.reason for step in claim.proofs[0].steps]
-    assert reasons[4:] == ["sum taken term by term", REGROUPED, "blocks of the bias", "column blocks"]
+    moved = ["order of summation", OUT_OF_SUMS]
+    assert reasons[4:] == ["sum taken term by term", *moved, "blocks of the bias", "column blocks"]
     averages = derivation(proved("zeroed_scores_leave_the_average")).claims[0].proofs[0].steps
-    assert [step.reason for step in averages][-2:] == ["value of the bracket", REGROUPED]
+    assert [step.reason for step in averages][-2:] == ["value of the bracket", OUT_OF_SUMS]
 
 
 def test_sums_that_change_places_are_a_line_of_their_own(proved: Callable[[str], Report]) -> None:
@@ -160,20 +161,42 @@ def test_sums_that_change_places_are_a_line_of_their_own(proved: Callable[[str],
     assert told[4][told[4].index(RENAMED) + 1] == "sum taken term by term"
 
 
-def test_a_small_change_takes_few_lines(proved: Callable[[str], Report]) -> None:
+def test_where_a_bracket_is_1_nothing_is_multiplied_out(proved: Callable[[str], Report]) -> None:
     """What is added where a bracket is 0 was multiplied out, added and put together again in 14 lines."""
     claim = derivation(proved("mask_broadcast_and_causality")).claims[5]
     steps = claim.proofs[0].steps
     assert len(steps) <= 11 and claim.checked.sizes and not claim.checked.wrong
-    (n,) = [n for n, one in enumerate(steps) if one.reason.startswith("multiplied out")]
-    assert steps[n].reason == "multiplied out; like terms; where the bracket is 1; put together again"
+    (n,) = [n for n, one in enumerate(steps) if one.reason == "where the bracket is 1"]
     assert sorted(set(names_of(steps[n].term)) - set(names_of(steps[n - 1].term))) == ["E"]
 
 
-def test_lines_between_which_all_is_new_are_kept() -> None:
-    long = Mul(tuple(entry(name, M) for name in "abcdefgh"))
-    lines = (Line(a), *(Line(Add((long, Num(Fraction(n)))), "distribute", "", "law") for n in range(6)), Line(b))
-    assert local(lines) == lines
+def test_the_distributive_law_is_applied_to_products_of_sums_too(proved: Callable[[str], Report]) -> None:
+    """``(sum_m a) (sum_n b)`` became a double sum in the line that took a sum term by term."""
+    steps = derivation(proved("head_circuits_determine_layer")).claims[0].proofs[0].steps
+    (n,) = [n for n, one in enumerate(steps) if one.reason == "distributive law"]
+    assert steps[n + 1].reason == "sum taken term by term"
+    assert any(map(multiplies_sums, parts(steps[n - 1].term))) and not any(map(multiplies_sums, parts(steps[n].term)))
+
+
+def multiplies_sums(term: Term) -> bool:
+    sums = (Add, Bind)
+    return isinstance(term, Mul) and sum(isinstance(one, sums) for one in term.args) > 1
+
+
+def parts(term: Term) -> Iterator[Term]:
+    yield term
+    for child in children(term):
+        yield from parts(child)
+
+
+def test_factors_and_sums_move_in_lines_of_their_own() -> None:
+    """``a sum_i sum_j x_i y_j`` as ``sum_j y_j sum_i a x_i``: in, in another order, out."""
+    x, y = entry("x", M), entry("y", J)
+    one = Mul((a, Bind("sum", M, Bind("sum", J, Mul((x, y))))))
+    other = Bind("sum", J, Mul((y, Bind("sum", M, Mul((a, x))))))
+    lines = direct([Line(one), Line(b, "unfold", "a"), Line(other, "unfold", "b"), Line(b, "lemma", "last")])
+    assert [line.reason for line in lines[1:-1]] == [INTO_SUMS, "order of summation", OUT_OF_SUMS]
+    assert lines[-2].term == other and all(seen(line.term) == seen(one) for line in lines[:-1])
 
 
 def test_a_factor_one_is_not_written() -> None:
