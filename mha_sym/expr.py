@@ -539,12 +539,14 @@ class Block(Expr):
 class Named(Expr):
     """A value with a name (Q, K, V, S, A, Z, Y): derivations keep it folded until a step needs it open.
 
-    ``reason`` is what a reader is told when the name is replaced by its definition.
+    ``reason`` is what a reader is told when the name is replaced by its definition, and ``words`` what it stands for,
+    if its name does not say.
     """
 
     arg: Expr
     name: str
     reason: str = "definition"
+    words: str = ""
 
     def _axes(self) -> tuple[Axis, ...]:
         return self.arg.axes

@@ -118,7 +118,8 @@ THEOREM = Theorem(
         ),
         Control(
             "heads_attend_to_heads", heads_attend_to_heads(), self_attention_heads(),
-            "The transpose is left out everywhere, so that heads attend to heads within one token.",
+            "In self-attention, X_q being X_k and X_v too and S = T, the transpose is left out everywhere, so that "
+            "heads attend to heads within one token.",
         ),
     ),
 )  # fmt: skip

@@ -32,6 +32,7 @@ def sum_over_heads(rows: Expr) -> Expr:
 
 
 x = cross_inputs(d)
+joined = einsum("b t (h v), (h v) m -> b t m", separate(d, x, blocks).c, w.w_o)
 term = einsum("b t v, v m -> b t m", head, Select(blocks.w_o, d.h, r))
 assert w.b_o is not None
 
@@ -44,9 +45,9 @@ THEOREM = Theorem(
     ),
     source="Vaswani et al. 2017, section 3.2.2; Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
     claims=(
-        Claim("output", output, sum_over_heads(blocks.w_o), "Concat_r Z^(r) W_O = sum_r Z^(r) W_O^(r) for any Z^(r)."),
+        Claim("output", output, sum_over_heads(blocks.w_o), "Concat(Z^(0), ..., Z^(h-1)) W_O = sum_r Z^(r) W_O^(r)."),
         Claim(
-            "layer", separate(d, x, blocks).y, head_sum(d, x, blocks).y,
+            "layer", Named(joined + w.b_o, "Y_sep", "definition of the product"), head_sum(d, x, blocks).y,
             "The layer that concatenates its heads equals the layer that adds up their contributions.",
         ),
     ),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, Stages, combined
 from mha_sym.attention.variants import edited, keep_mask, on_blocks, position, some_key_kept
-from mha_sym.expr import Expr, Input, Stack
+from mha_sym.expr import Expr, Input, Named, Stack
 from mha_sym.library import run
 from mha_sym.proof.theorem import Claim, Control, Theorem
 
@@ -30,24 +30,42 @@ r = d.head
 alive = position("ne", d.h, r)  # the gate that is 0 at head r and 1 elsewhere
 
 
-def gated(stage: str, gate: Expr, of: Stages = layer, weights: Weights = w) -> Stages:
-    """The layer with one stage multiplied by the gates of the heads."""
-    return edited(d, of, weights, masks, **{stage: of.items()[stage] * gate})
+def _done(gate: Expr) -> str:
+    return "the gate that zeroes head r" if gate is alive else "the gate"
+
+
+def put_on(expr: Expr, gate: Expr, name: str, joined: bool = False) -> Named:
+    """What has this name with the gates of the heads on it, or on its blocks if the features of heads are joined."""
+    product = on_blocks(expr, gate, d.hv) if joined else expr * gate
+    return Named(product, f"{name}'", f"the gate on {name}", f"{name} with {_done(gate)} on it")
+
+
+def output(expr: Expr, gate: Expr, place: str) -> Expr:
+    """The output of a layer, with words that say where the gate is."""
+    assert isinstance(expr, Named)
+    return replace(expr, words=f"output with {_done(gate)} on {place}")
+
+
+def gated(stage: str, gate: Expr, of: Stages = layer, weights: Weights = w) -> Expr:
+    """The output of the layer with one stage multiplied by the gates of the heads."""
+    name = {"z": "Z", "weights": "A", "v": "V"}[stage]
+    return output(edited(d, of, weights, masks, **{stage: put_on(of.items()[stage], gate, name)}).y, gate, name)
 
 
 def on_rows(gate: Expr) -> Expr:
     """The output of the layer with the row blocks of W_O multiplied by the gates."""
-    return combined(d, x, replace(w, w_o=on_blocks(w.w_o, gate, d.hv)), masks).y
+    return output(combined(d, x, replace(w, w_o=put_on(w.w_o, gate, "W_O", True)), masks).y, gate, "W_O")
 
 
 def on_columns(gate: Expr) -> Expr:
     """The output of the layer with the column blocks of W_V multiplied by the gates."""
-    return combined(d, x, replace(w, w_v=on_blocks(w.w_v, gate, d.hv)), masks).y
+    return output(combined(d, x, replace(w, w_v=put_on(w.w_v, gate, "W_V", True)), masks).y, gate, "W_V")
 
 
 assert biased.b_v is not None
-columns_only = replace(biased, w_v=on_blocks(biased.w_v, g, d.hv))
-columns_and_bias = replace(columns_only, b_v=on_blocks(biased.b_v, g, d.hv))
+columns_only = replace(biased, w_v=put_on(biased.w_v, g, "W_V", True))
+columns_and_bias = replace(columns_only, b_v=put_on(biased.b_v, g, "b_V", True))
+both = output(combined(d, x, columns_and_bias, masks).y, g, "W_V and on b_V")
 
 
 def each_head(of: Expr) -> Expr:
@@ -65,34 +83,34 @@ THEOREM = Theorem(
     source="Michel, Levy and Neubig 2019, Are Sixteen Heads Really Better than One?",
     assumptions=(some_key_kept(keep, d),),
     claims=(
-        Claim("gate_A", gated("z", g).y, gated("weights", g).y, "A gate on Z is a gate on the weights A."),
-        Claim("gate_V", gated("z", g).y, gated("v", g).y, "A gate on Z is a gate on the values V."),
-        Claim("gate_rows_of_W_O", gated("z", g).y, on_rows(g), "A gate on Z is a gate on the row blocks of W_O."),
-        Claim("gate_columns_of_W_V", gated("z", g).y, on_columns(g), "A gate on Z is a gate on the columns of W_V."),
+        Claim("gate_A", gated("z", g), gated("weights", g), "A gate on Z is a gate on the weights A."),
+        Claim("gate_V", gated("z", g), gated("v", g), "A gate on Z is a gate on the values V."),
+        Claim("gate_rows_of_W_O", gated("z", g), on_rows(g), "A gate on Z is a gate on the row blocks of W_O."),
+        Claim("gate_columns_of_W_V", gated("z", g), on_columns(g), "A gate on Z is a gate on the columns of W_V."),
         Claim(
-            "gate_columns_and_bias", gated("z", g, biased_layer, biased).y, combined(d, x, columns_and_bias, masks).y,
+            "gate_columns_and_bias", gated("z", g, biased_layer, biased), both,
             "With a value bias, the gate must be on the columns of W_V and on the bias.",
         ),
         Claim(
-            "zero_A", each_head(gated("z", alive).y), each_head(gated("weights", alive).y),
+            "zero_A", each_head(gated("z", alive)), each_head(gated("weights", alive)),
             "Zeroing Z^(r) is zeroing A^(r), for every head r.",
         ),
         Claim(
-            "zero_V", each_head(gated("z", alive).y), each_head(gated("v", alive).y),
+            "zero_V", each_head(gated("z", alive)), each_head(gated("v", alive)),
             "Zeroing Z^(r) is zeroing V^(r), for every head r.",
         ),
         Claim(
-            "zero_rows_of_W_O", each_head(gated("z", alive).y), each_head(on_rows(alive)),
+            "zero_rows_of_W_O", each_head(gated("z", alive)), each_head(on_rows(alive)),
             "Zeroing Z^(r) is zeroing row block r of W_O, for every head r.",
         ),
         Claim(
-            "zero_columns_of_W_V", each_head(gated("z", alive).y), each_head(on_columns(alive)),
+            "zero_columns_of_W_V", each_head(gated("z", alive)), each_head(on_columns(alive)),
             "Zeroing Z^(r) is zeroing column block r of W_V, for every head r, when there is no value bias.",
         ),
     ),
     controls=(
         Control(
-            "columns_without_value_bias", gated("z", g, biased_layer, biased).y, combined(d, x, columns_only, masks).y,
+            "columns_without_value_bias", gated("z", g, biased_layer, biased), combined(d, x, columns_only, masks).y,
             "The gate is on the columns of W_V only, although there is a value bias.",
         ),
     ),

@@ -3,9 +3,9 @@
 The scores of head r see W_Q^(r) and W_K^(r) only in W_Q^(r) W_K^(r)^T, a matrix over pairs of model features, and what
 a token gives to the output through head r sees W_V^(r) and W_O^(r) only in W_V^(r) W_O^(r).  Biases come in as vectors:
 W_K^(r) b_Q^(r) and W_Q^(r) b_K^(r) in the scores, with the number b_Q^(r) . b_K^(r), and b_V^(r) W_O^(r) behind the
-values.  A matrix G may therefore be moved: W_Q^(r) G with W_K^(r) has the scores of W_Q^(r) with W_K^(r) G^T, and
-W_V^(r) G with W_O^(r) gives what W_V^(r) with G W_O^(r) gives.  Where G has an inverse this is another basis inside the
-head: W_Q^(r) G with W_K^(r) G^-T, W_V^(r) G with G^-1 W_O^(r).
+values.  A matrix G_r may therefore be moved: W_Q^(r) G_r with W_K^(r) has the scores of W_Q^(r) with W_K^(r) G_r^T, and
+W_V^(r) F_r with W_O^(r) gives what W_V^(r) with F_r W_O^(r) gives.  Where they have inverses this is another basis
+inside the head: W_Q^(r) G_r with W_K^(r) G_r^-T, W_V^(r) F_r with F_r^-1 W_O^(r).
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, combined
 from mha_sym.attention.variants import head_blocks, keep_mask, read_as_each_other, some_key_kept
 from mha_sym.axes import Permutation, axis
-from mha_sym.expr import Expr, Input, Join, Permute, Rename, Repeat, Scalar, Split
+from mha_sym.expr import Expr, Input, Join, Named, Permute, Rename, Repeat, Scalar, Split
 from mha_sym.library import run
 from mha_sym.pattern import einsum, rearrange
 from mha_sym.proof.theorem import Claim, Control, Theorem
@@ -79,26 +79,34 @@ def through_rows(of: Weights) -> Expr:
     return einsum("b h s v, h v m -> b h s m", combined(d, x, of).v, head_blocks(of, d).w_o)
 
 
-def times(names: str, matrix: Expr, transposed: bool = False) -> Weights:
+def by_heads(expr: Expr, matrix: Input, transposed: bool = False) -> Expr:
+    """Something head by head times ``G^(r)``, or times its transpose."""
+    _, feature, j = matrix.over
+    old = " ".join(one.name for one in expr.axes)
+    new = old.replace(feature.name, "j")
+    if transposed:
+        return einsum(f"{new}, h {feature.name} j -> {old}", Rename(expr, feature, j), matrix)
+    return Rename(einsum(f"{old}, h {feature.name} j -> {new}", expr, matrix), j, feature)
+
+
+def times(names: str, matrix: Input, transposed: bool = False) -> Weights:
     """The weights with ``W^(r) G^(r)`` for some of them, or ``W^(r) G^(r)T``; for W_O^(r) that is ``G^(r) W_O^(r)``."""
     parts: dict[str, Expr] = {}
     for name in names.split():
         joined = d.hv if name in ("w_v", "b_v", "w_o") else d.hk
-        apart, feature, j = Split(w.items()[name], joined), joined.factors[1], axis("j", joined.factors[1].size)
-        old = " ".join(one.name for one in apart.axes)
-        new = old.replace(feature.name, "j")
-        if transposed:
-            turned = einsum(f"{new}, h {feature.name} j -> {old}", Rename(apart, feature, j), matrix)
-        else:
-            turned = Rename(einsum(f"{old}, h {feature.name} j -> {new}", apart, matrix), j, feature)
-        parts[name] = Join(turned, joined.factors)
+        letter = f"{'b' if name.startswith('b') else 'W'}_{name[-1].upper()}"
+        factors = [f"{letter}^(r)", f"{matrix.name}_r{'^T' if transposed and name != 'w_o' else ''}"]
+        product = " ".join(reversed(factors) if name == "w_o" else factors)
+        turned = Join(by_heads(Split(w.items()[name], joined), matrix, transposed), joined.factors)
+        parts[name] = Named(turned, f"{letter}'", product, f"{product}, the heads r side by side")
     return replace(w, **parts)
 
 
 g = Input("G", (d.h, d.k, axis("j", d.k.size)))
-g_v = Input("G_V", (d.h, d.v, axis("j", d.v.size)))
+f = Input("F", (d.h, d.v, axis("j", d.v.size)))
 QUERIES, KEYS, VALUES = "w_q b_q", "w_k b_k", "w_v b_v"
-on_queries = combined(d, x, times(QUERIES, g), masks)
+on_queries, on_keys = combined(d, x, times(QUERIES, g), masks), combined(d, x, times(KEYS, g, True), masks)
+on_values = combined(d, x, times(VALUES, f), masks)
 
 # for the controls
 exchanged = Circuits.of(replace(w, w_q=w.w_k, w_k=w.w_q))
@@ -111,10 +119,10 @@ THEOREM = Theorem(
     name="head_circuits_determine_layer",
     title="A layer depends on its heads through their circuits",
     words=(
-        "The scores of head r depend on W_Q^(r) and W_K^(r) only through W_Q^(r) W_K^(r)^T, and what it gives to the "
-        "output on W_V^(r) and W_O^(r) only through W_V^(r) W_O^(r), with biases in products of the same kind. So a "
-        "matrix may be moved from the queries of a head to its keys, and from its values to its rows of W_O: another "
-        "basis inside the head, where the matrix has an inverse."
+        "The scores of head r depend on W_Q^(r) and W_K^(r) only through W_Q^(r) W_K^(r)^T, its query-key circuit, and "
+        "what it gives to the output on W_V^(r) and W_O^(r) only through W_V^(r) W_O^(r), its output-value circuit, "
+        "with biases in products of the same kind. So a matrix may be moved from the queries of a head to its keys, "
+        "and from its values to its rows of W_O: another basis inside the head, where the matrix has an inverse."
     ),
     source="Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
     assumptions=(some_key_kept(keep, d),),
@@ -129,12 +137,24 @@ THEOREM = Theorem(
             "The output is the sum of that over heads and over the tokens attended to.",
         ),
         Claim(
-            "matrix_moves_to_keys", on_queries.scores, combined(d, x, times(KEYS, g, True), masks).scores,
-            "W_Q^(r) G with W_K^(r) has the scores of W_Q^(r) with W_K^(r) G^T.",
+            "matrix_on_queries", on_queries.q, by_heads(layer.q, g),
+            "W_Q^(r) G_r and b_Q^(r) G_r make queries Q_r G_r of the queries Q_r of a head.",
         ),
         Claim(
-            "matrix_moves_to_output", through_rows(times(VALUES, g_v)), through_rows(times("w_o", g_v, True)),
-            "W_V^(r) G_V with W_O^(r) gives to the output what W_V^(r) with G_V W_O^(r) gives.",
+            "matrix_on_keys", on_keys.k, by_heads(layer.k, g, True),
+            "W_K^(r) G_r^T and b_K^(r) G_r^T make keys K_r G_r^T of the keys K_r of a head.",
+        ),
+        Claim(
+            "matrix_moves_to_keys", on_queries.scores, on_keys.scores,
+            "So G_r on the queries has the same scores as G_r^T on the keys.",
+        ),
+        Claim(
+            "matrix_on_values", on_values.v, by_heads(layer.v, f),
+            "W_V^(r) F_r and b_V^(r) F_r make values V_r F_r of the values V_r of a head.",
+        ),
+        Claim(
+            "matrix_moves_to_output", through_rows(times(VALUES, f)), through_rows(times("w_o", f, True)),
+            "So F_r on the values gives to the output what F_r W_O^(r) for the rows of W_O gives.",
         ),
     ),
     controls=(

@@ -10,7 +10,7 @@ from mha_sym.attention.dims import combined_weights, dims, self_inputs
 from mha_sym.attention.forms import Options, Stages, combined
 from mha_sym.attention.variants import edited, position, read_as_each_other, some_key_kept
 from mha_sym.axes import Index, axis
-from mha_sym.expr import Compare, Expr, Input, Rename, Repeat, Select, Stack, Transpose, as_expr
+from mha_sym.expr import Compare, Expr, Input, Named, Rename, Repeat, Select, Stack, Transpose, as_expr
 from mha_sym.library import run
 from mha_sym.pattern import rearrange, repeat
 from mha_sym.proof.theorem import Claim, Control, Theorem
@@ -30,10 +30,12 @@ def broadcast(mask: Expr) -> Expr:
     return repeat(mask, "1 1 t s -> b h t s", [d.b, d.h])
 
 
-def copied(mask: Expr) -> Expr:
+def copied(mask: Input) -> Expr:
     """The same mask written out anew for every head of every batch."""
     each = Select(Select(mask, one_batch, 0), one_head, 0)
-    return rearrange(Stack(Stack(each, Index("i", d.b)), Index("n", d.h)), "h b t s -> b h t s")
+    copies = rearrange(Stack(Stack(each, Index("i", d.b)), Index("n", d.h)), "h b t s -> b h t s")
+    words = f"copies of {mask.name}, one for each head of each sequence"
+    return Named(copies, f"{mask.name}'", f"a copy of {mask.name}", words)
 
 
 broadcast_layer = combined(d, x, w, Options(mask=broadcast(shared), keep=broadcast(shared_keep)))

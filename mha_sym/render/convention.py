@@ -23,7 +23,6 @@ from mha_sym.proof.terms import (
     Inj,
     Join,
     Mul,
-    Num,
     Part,
     Perm,
     Size,
@@ -56,6 +55,8 @@ COLUMNS = (
     "vectors are columns here: every matrix is the transpose of the one in code that multiplies x by W from the right, "
     "and factors stand in the other order"
 )
+#: said besides if sentences speak of shapes or of how arrays are rearranged
+ARRAYS = "shapes in sentences, and axes that are split, transposed and joined there, are those of arrays in code"
 #: features come before tokens where vectors are columns, and heads are split and joined without a transposition
 _MOVED = {
     "split of the feature axis, then transpose": "split of the feature axis",
@@ -116,6 +117,10 @@ class _Writing:
         rows += [row for claim in self.found.claims for row in (*claim.opened, *claim.defined)]
         return [*rows, *(row for one in self.found.controls if one.says for row in one.says.defined)]
 
+    def _sentences(self) -> list[str]:
+        found = self.found
+        return [found.title, found.words, *(one.words for one in found.claims), *(one.words for one in found.controls)]
+
     def _columns(self, entry: Entry) -> int:
         """How many axes at the end of a tensor are the columns of matrices: two if those are split by heads, or none.
 
@@ -132,6 +137,7 @@ class _Writing:
         """All of it."""
         found, text = self.found, self.text
         notes = [COLUMNS] * bool(self.turned) + [NAMES] * bool(self.axes)
+        notes += [ARRAYS] * (bool(self.turned) and any(map(_speaks_of_arrays, self._sentences())))
         assumptions = [(text(words), None if one is None else self.term(one)) for words, one in found.assumptions]
         return replace(
             found, title=text(found.title), words=text(found.words), scope=text(found.scope),
@@ -222,13 +228,9 @@ class _Writing:
                 factors = self.matrix(left), self.matrix(right)
                 return Product(*reversed(factors)) if self.turned else Product(*factors)
             case Scaled(numbers, arg):
-                return Scaled(tuple(self.size(one) for one in numbers), self.matrix(arg))
+                return Scaled(tuple(map(self.term, numbers)), self.matrix(arg))
             case Weights(scores, keep):
                 return Weights(self.matrix(scores), keep and self.matrix(keep))
-
-    def size(self, number: Num | Size) -> Num | Size:
-        """A number, or a power of a size by its new name."""
-        return number if isinstance(number, Num) else Size(self.sizes.get(number.name, number.name), number.power)
 
     def counterexample(self, found: Counterexample) -> Counterexample:
         """Where a claim fails."""
@@ -282,8 +284,8 @@ class _Writing:
         match term:
             case Entry():
                 return self.entry(term)
-            case Size():
-                return self.size(term)
+            case Size(name, power):
+                return Size(self.sizes.get(name, name), power)
             case Cmp(op, left, right, offset):
                 return Cmp(op, self.index(left), self.index(right), offset)
             case Bind(op, var, body):
@@ -364,6 +366,10 @@ def _letters(words: Vocabulary, head: str) -> dict[str, str]:
     return {"r": head} | ({head: free} if head in taken else {})
 
 
+def _speaks_of_arrays(text: str) -> bool:
+    return bool(re.search(r"\(B, |\b(?:reshaped?|transposed?|head axis)\b", text))
+
+
 def _is_batch(index: Index) -> bool:
     """Whether a position is that of a sequence or of a head: what has these apart are matrices of their own."""
     return isinstance(index, Var) and index.domain.name in ("b", "r", "pruned")
@@ -382,7 +388,7 @@ def _reversed(args: list[Term]) -> list[Term]:
 
 
 _FACTOR = (
-    r"(?:Concat\([^()]*(?:\([^()]*\)[^()]*)*\)|Concat_\w Z\^\(\w\)"
+    r"(?:Concat\([^()]*(?:\([^()]*\)[^()]*)*\)"
     r"|(?:b_[A-Z]|[A-Z](?:_[A-Za-z0-9]+)?)(?:\^\(\w\))?(?:\^T)?)"
 )
 #: a product of matrices in a sentence

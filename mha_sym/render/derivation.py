@@ -191,6 +191,7 @@ def derivation(report: Report) -> Derivation:
     exprs += [side for control in theorem.controls for side in (control.left, control.right)]
     words = vocabulary(groups, meaning, exprs, places, [term for one in false for term in one.terms])
     words = replace(words, names={**words.names, **{n: s for one in false for n, s in one.symbols.items()}})
+    controls = [_with_sizes(one, words) for one in controls]
     note = Unicode(words.names, words.letters_for)
     claims = [_told_apart(one, note) for one in claims]
     claims = [replace(one, height=matrices_of(one, words.names)) for one in claims]
@@ -358,6 +359,13 @@ def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning, positi
         many if many > NUMBERS else 0, drawn,
         wrong_way(claim, claims), says,
     )  # fmt: skip
+
+
+def _with_sizes(control: ControlPart, words: Vocabulary) -> ControlPart:
+    """The control with words for the sizes that it alone has."""
+    rows = [row for row in words.sizes_besides if row.name in control.sizes]
+    told = [f"{row.name} is the number of {row.words}" for row in rows]
+    return replace(control, words=f"{control.words} Here {'; '.join(told)}.") if told else control
 
 
 def _place(found: Counterexample) -> dict[str, int]:

@@ -151,19 +151,35 @@ def _row(name: str, own: Meaning, names: Mapping[str, str]) -> DefinedRow:
 
 def _untold(new: Sequence[str], own: Meaning, meaning: Meaning) -> dict[str, str]:
     """The tensors that are made as usual; if all are, those among them that are made of others that do not fit."""
-    models = {name: _model(name, own, meaning) for name in new}
-    alike = {name: model for name, model in models.items() if model}
+    models: dict[str, str] = {}
+    for name in reversed(new):  # what is made of others comes before them
+        _find_model(name, own, meaning, models)
+    alike = {name: models[name] for name in new if models.get(name)}
     if len(alike) < len(new):
         return alike
     known = set(meaning.definitions)
     return {name: model for name, model in alike.items() if not known & set(names_of(own.definitions[name].body))}
 
 
-def _model(name: str, own: Meaning, meaning: Meaning) -> str:
-    """A tensor of the theorem with the same name, but for primes, that is made in the same way; empty if none is."""
+def _find_model(name: str, own: Meaning, meaning: Meaning, models: dict[str, str]) -> None:
+    """Put a tensor of the theorem into ``models`` that is called the same, but for primes, and made in the same way.
+
+    Of several that one is taken that is made of the models of what this one is made of.  There is none that would leave
+    open which of the theorem's own tensors this one is made of.
+    """
+    if name in models:
+        return
     others = [other for other in meaning.definitions if _root(other) == _root(name)]
     wanted = _made(name, own) if others else ""
-    return next((other for other in others if _made(other, meaning) == wanted), "")
+    alike = [other for other in others if _made(other, meaning) == wanted]
+    inside = set(names_of(own.definitions[name].body))
+    for one in inside & set(own.definitions) - set(meaning.definitions):
+        _find_model(one, own, meaning, models)
+    shown = inside & set(meaning.definitions)
+    alike = [other for other in alike if shown <= set(names_of(meaning.definitions[other].body))]
+    made_of = {models.get(one) or one for one in inside}
+    alike.sort(key=lambda other: made_of != set(names_of(meaning.definitions[other].body)))
+    models[name] = alike[0] if alike else ""
 
 
 def _made(name: str, meaning: Meaning) -> str:

@@ -20,6 +20,7 @@ from mha_sym.proof.terms import (
     Add,
     Apply,
     Bind,
+    Cmp,
     Entry,
     Index,
     Join,
@@ -29,6 +30,7 @@ from mha_sym.proof.terms import (
     Size,
     Term,
     Var,
+    children,
     flat_args,
     free,
     key,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from mha_sym.render.derivation import ClaimPart
 
 #: of more lines than this between the sides of a claim only the first and the last are shown
-SHOWN = 6
+SHOWN = 9
 
 #: letters of positions in a batch and of heads
 BATCH, HEAD = "b", "r"
@@ -100,7 +102,7 @@ def sliced(notation: Notation, symbol: Symbol, head: str) -> str:
 
 
 def _may_be_sliced(symbol: Symbol) -> bool:
-    return not (symbol.label or "_" in symbol.root or symbol.block or symbol.numbered)
+    return not (symbol.label or "_" in symbol.root or symbol.block)
 
 
 def _between(claim: ClaimPart) -> Iterator[Term]:
@@ -154,7 +156,10 @@ class _Reader:
             case Bind("sum", var, body) if var.domain.name == HEAD:
                 return Heads(var, self.matrix(body, row, column))
             case Bind("sum", var, body):
-                return self.product(_factors(body), var, row, column)
+                factors = _factors(body)
+                numbers = tuple(one for one in factors if _is_number_of_head(one))
+                product = self.product([one for one in factors if one not in numbers], var, row, column)
+                return Scaled(numbers, product) if numbers else product
             case Mul():
                 return self.scaled(flat_args(term), row, column)
         raise _NoMatrix
@@ -188,8 +193,8 @@ class _Reader:
 
     def scaled(self, factors: Sequence[Term], row: str, column: str) -> Matrix:
         """A matrix with a number in front of it, divided by one, or a softmax."""
-        numbers = tuple(one for one in factors if isinstance(one, Num | Size))
-        others = [one for one in factors if not isinstance(one, Num | Size)]
+        numbers = tuple(one for one in factors if isinstance(one, Num | Size) or _is_number_of_head(one))
+        others = [one for one in factors if one not in numbers]
         if not numbers:
             return self.softmax(others, row, column)
         if len(others) != 1:
@@ -239,9 +244,7 @@ class _Reader:
     def _in_parts(self, entry: Entry) -> bool:
         """Whether parts of a tensor may go by its name: it is given, and nothing else has such a name."""
         symbol = self.names.get(entry.name, Symbol(""))
-        return symbol.given and not any(
-            one.root == symbol.root and (one.label or one.heads) for one in self.names.values()
-        )
+        return symbol.given and not any(one.root == symbol.root and one.label for one in self.names.values())
 
     def _need_name(
         self, entry: Entry, labels: Sequence[Index], family: Sequence[Index], block: Sequence[Index]
@@ -282,12 +285,23 @@ class _Text:
         """The matrix, in parentheses if it is a sum."""
         return self.notation.group(deeper(self.whole(matrix))) if isinstance(matrix, Plus) else self.whole(matrix)
 
-    def _scaled(self, numbers: Sequence[Num | Size], inside: str) -> str:
+    def _scaled(self, numbers: Sequence[Term], inside: str) -> str:
         below = [Size(one.name, -one.power) for one in numbers if isinstance(one, Size) and one.power < 0]
         if len(below) == len(numbers) == 1:
             under = self.notation.term(below[0])
             return rf"\frac{{{inside}}}{{{under}}}" if isinstance(self.notation, Latex) else f"{inside} / {under}"
-        return f"{self.notation.factors(numbers, False, 0)}{self.notation.SPACE}{inside}"
+        of_heads = [one for one in numbers if not isinstance(one, Num | Size)]
+        plain_ = [one for one in numbers if isinstance(one, Num | Size)]
+        texts = [self.notation.factors(plain_, False, 0)] * bool(plain_) + [*map(self._number, of_heads), inside]
+        return self.notation.SPACE.join(texts)
+
+    def _number(self, term: Term) -> str:
+        """A number of a head: ``g_r``, or a difference with brackets."""
+        symbol = self.notation.names.get(term.name) if isinstance(term, Entry) else None
+        if isinstance(term, Entry) and symbol and len(term.at) == 1 and _may_be_sliced(symbol):
+            return sliced(self.notation, symbol, self.notation.index(term.at[0]))
+        text = self.notation.term(term)
+        return self.notation.group(deeper(text)) if isinstance(term, Add) else text
 
     def _name(self, matrix: Name) -> str:
         note = self.notation
@@ -309,7 +323,9 @@ class _Text:
 
 
 def _labelled(notation: Notation, symbol: Symbol, label: str) -> str:
-    """A name with the label of a head below it: ``Q_r``, ``Q'_r``."""
+    """A name with the label of a head below it: ``Q_r``, ``Q'_r``; above it if there is a number below: ``Q_1^(r)``."""
+    if symbol.numbered and symbol.number:
+        return notation.name(symbol, [label])
     name, primes = notation.name(replace(symbol, number=0)), "'" * symbol.number
     if isinstance(notation, Latex):
         return f"{name}_{{{label}}}{primes}"
@@ -323,6 +339,16 @@ def _is_batch(index: Index) -> bool:
 def _is_head(index: Index) -> bool:
     inner = index.index if isinstance(index, Perm) else index
     return isinstance(inner, Var) and inner.domain.name == HEAD and not list(free(inner))[1:]
+
+
+def _is_number_of_head(term: Term) -> bool:
+    """Whether a term is a number for every head, such as ``g[r]`` or ``1 - [q = r]``."""
+    if isinstance(term, Entry):
+        return bool(term.at) and all(map(_is_head, term.at))
+    if isinstance(term, Cmp):
+        return _is_head(term.left) and _is_head(term.right)
+    inside = [one for one in children(term) if not isinstance(one, Num)]
+    return isinstance(term, Add | Mul) and bool(inside) and all(map(_is_number_of_head, inside))
 
 
 def _sides(claim: ClaimPart, names: Mapping[str, Symbol]) -> list[Index]:

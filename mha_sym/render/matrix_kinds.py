@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mha_sym.proof.terms import Entry, Index, Num, Size, Var
+from mha_sym.proof.terms import Entry, Index, Term, Var
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Product:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A matrix times numbers, which may be one over something."""
+    """A matrix times numbers, which may be one over something, or numbers of a head, such as a gate ``g[r]``."""
 
-    numbers: tuple[Num | Size, ...]
+    numbers: tuple[Term, ...]
     arg: Matrix
 
 

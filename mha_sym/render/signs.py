@@ -15,8 +15,9 @@ from mha_sym.render.derivation import Derivation
 from mha_sym.render.false_equations import MARK, FalseEquation
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.notation import Notation
+from mha_sym.render.formulas.scripts import Latex
 from mha_sym.render.matrices import sliced, stage
-from mha_sym.render.prose import Piece, pieces
+from mha_sym.render.prose import Piece, latex_formula, pieces, unicode_prose
 from mha_sym.render.vocabulary import AXIS_WORDS, GivenRow, LetterRow, NamedRow, Vocabulary
 
 Words = tuple[Piece, ...]
@@ -121,7 +122,15 @@ def _named(named: NamedRow, note: Notation) -> SignRow:
     others = [_name(one, note) for one in named.others]
     shown = others if len(others) <= OTHERS else [others[0], note.ANY, others[-1]]
     more = ((Piece(", " if n else "; also ", False), Piece(one, True)) for n, one in enumerate(shown))
-    return SignRow(plain(note.term(named.entry)), shape, (*pieces(named.words), *(one for two in more for one in two)))
+    return SignRow(
+        plain(note.term(named.entry)), shape, (*_formulas(named.words, note), *(one for two in more for one in two))
+    )
+
+
+def _formulas(text: str, note: Notation) -> Iterator[Piece]:
+    """A sentence with its formulas in a notation."""
+    write = latex_formula if isinstance(note, Latex) else unicode_prose
+    yield from (Piece(write(one.text), True) if one.formula else one for one in pieces(text))
 
 
 def _name(name: str, note: Notation) -> str:

@@ -115,11 +115,13 @@ class BijectionRow:
 class Vocabulary:
     """The table of notation, and how tensors (``names``) and positions (``letters_for``) are written.
 
-    ``named`` are the defined tensors where ``defined`` leaves them to the claims.
+    ``named`` are the defined tensors where ``defined`` leaves them to the claims; ``sizes_besides`` are sizes that the
+    claims have not.
     ``brackets`` says whether comparisons in brackets occur, ``digits`` whether joined positions are taken apart.
     """
 
     sizes: tuple[SizeRow, ...] = ()
+    sizes_besides: tuple[SizeRow, ...] = ()
     letters: tuple[LetterRow, ...] = ()
     given: tuple[GivenRow, ...] = ()
     defined: tuple[DefinedRow, ...] = ()
@@ -160,7 +162,7 @@ def vocabulary(
         found.open(meaning.definitions)
     for place in places:
         found.place(place)
-    known = set(found.variables)
+    known, needed = set(found.variables), set(found.sizes)
     for term in besides:
         found.read(term)
     names = [name for name in found.names if name in meaning.definitions or name in meaning.given]
@@ -168,9 +170,12 @@ def vocabulary(
     for row in given:
         found.read(row.entry)
         known |= variables_in(row.entry)
+        needed |= _sizes_in(row.entry)
     axes = _axes(exprs)
+    sizes = list(_sizes(found.sizes, axes))
     return Vocabulary(
-        sizes=tuple(_sizes(found.sizes, axes)),
+        sizes=tuple(row for row in sizes if row.name in needed),
+        sizes_besides=tuple(row for row in sizes if row.name not in needed),
         letters=tuple(_letters(_told(found.variables, known), axes)),
         given=given,
         defined=tuple(_defined(names, meaning, found.opened)),
@@ -180,6 +185,12 @@ def vocabulary(
         names=symbols_of(names, meaning),
         letters_for=_aliases([var.name for var in found.variables], found.names),
     )
+
+
+def _sizes_in(entry: Entry) -> set[str]:
+    found = Occurring()
+    found.read(entry)
+    return set(found.sizes)
 
 
 def names_in(terms: Iterable[Term], definitions: Mapping[str, Definition]) -> tuple[str, ...]:
@@ -332,7 +343,8 @@ def _defined(
         for other in dict.fromkeys(names_of(body)):
             yield from rows(other)
         root, _, label = name.rstrip("'").partition("^")
-        words = defined_words(root.partition(".")[0], label.strip("()"), meaning.named[name].reason)
+        node = meaning.named[name]
+        words = node.words or defined_words(root.partition(".")[0], label.strip("()"), node.reason)
         yield DefinedRow(entry, body, words)
 
     for name in names:

@@ -17,6 +17,7 @@ from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.derive import FORMATS
 from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.formulas.breaks import plain
+from mha_sym.render.formulas.occurring import names_of
 from mha_sym.render.formulas.scripts import Unicode
 
 
@@ -81,6 +82,17 @@ def test_what_is_told(proved: Callable[[str], Report]) -> None:
     ]
     rows = written(derivation(proved("softmax_rows_sum_to_one")))
     assert rows["over_the_query_axis"] == ["Σ_s exp(E[b,r,t,s]) / (Σ_t₁ exp(E[b,r,t₁,s])) = 1"]
+
+
+def test_what_a_tensor_is_likened_to_is_made_of_the_same(report: Report, shown: Derivation) -> None:
+    """Outputs of heads under the weights of a layer with biases were likened to those of a layer that has none."""
+    context = next((one.context for one in reversed(report.claims) if one.context), Context())
+    for one in shown.controls:
+        for row in one.says.defined if one.says else ():
+            model = one.says.untold.get(row.entry.name) if one.says else None
+            if model is not None:
+                own = set(names_of(row.body)) & set(context.definitions)
+                assert own <= set(names_of(context.definitions[model].body)), (one.name, row.entry.name, model)
 
 
 def test_vectors_as_columns(proved: Callable[[str], Report]) -> None:

@@ -52,7 +52,7 @@ def test_in_latex(proved: Callable[[str], Report]) -> None:
 
 def test_a_sum_over_heads_and_heads_in_another_order(proved: Callable[[str], Report]) -> None:
     layer = lines(derivation(proved("concat_output_eq_sum_over_heads")))[1]
-    assert layer == "Y_sep = Σ_r Z'^(r) W_O^(r) + b_O = Σ_r H^(r) + b_O = Y_sum"
+    assert layer == "Y_sep = Concat' W_O + b_O = Σ_r Z'^(r) W_O^(r) + b_O = Σ_r H^(r) + b_O = Y_sum"
 
 
 def test_parts_of_given_matrices_go_by_their_head(proved: Callable[[str], Report]) -> None:
@@ -100,7 +100,18 @@ def test_products_of_more_than_two_and_rows_that_are_added(proved: Callable[[str
     found = lines(derivation(proved("head_circuits_determine_layer")))
     assert found[1] == "V_r W_O^(r) = X_v W_V^(r) W_O^(r) + b_V^(r) W_O^(r)"
     assert found[2] == "Y = Σ_r A_r (X_v W_V^(r) W_O^(r) + b_V^(r) W_O^(r)) + b_O"
-    assert found[4] == "V'_r W_O^(r) = V_r W_O'^(r)"
+    assert found[3:5] == ["Q'_r = Q_r G_r", "K'_r = K_r G_rᵀ"] and found[6] == "V'_r = V_r F_r"
+    moved = "Q'_r K_rᵀ / √d_k + M_r = Q_r G_r K_rᵀ / √d_k + M_r = Q_r K'_rᵀ / √d_k + M_r"
+    assert found[5] == f"S'_r = {moved} = S''_r"
+    assert found[7] == "V'_r W_O^(r) = V_r W_O'^(r)"
+
+
+def test_numbers_of_heads_stand_before_matrices(proved: Callable[[str], Report]) -> None:
+    found = lines(derivation(proved("head_ablation_locations")))
+    gated = "Σ_r Z₁^(r) W_O^(r) = Σ_r g_r Z_r W_O^(r) = Σ_r g_r A_r V_r W_O^(r) = Σ_r A'_r V_r W_O^(r)"
+    assert found[0] == f"Y = C W_O = {gated} = Σ_r Z₂^(r) W_O^(r) = C₁ W_O = Y₁"
+    zeroed = "Σ_q (1 - [q = r]) Z_q W_O^(q) = Σ_q (1 - [q = r]) A_q V_q W_O^(q)"
+    assert found[5] == f"Y₇[r] = C₇[r] W_O = {zeroed} = C₈[r] W_O = Y₈[r]"
     assert lines(derivation(proved("concat_output_eq_sum_over_heads")))[0] == "Concat W_O = Σ_r Z^(r) W_O^(r)"
 
 

@@ -157,8 +157,8 @@ def test_sums_that_change_places_are_a_line_of_their_own(proved: Callable[[str],
     """``W_Q[m, r d_k + i] G[r,i,j]`` became ``W_K[m, r d_k + i] G[r,j,i]`` beside another reason."""
     claims = derivation(proved("head_circuits_determine_layer")).claims
     told = [[step.reason for step in one.proofs[0].steps] for one in claims]
-    assert "order of summation" in told[2] and RENAMED in told[3] and RENAMED in told[4]
-    assert told[4][told[4].index(RENAMED) + 1] == "sum taken term by term"
+    assert "order of summation" in told[2] and RENAMED in told[5] and RENAMED in told[7]
+    assert told[7][told[7].index(RENAMED) - 1] == INTO_SUMS and told[7][told[7].index(RENAMED) + 1] == OUT_OF_SUMS
 
 
 def test_where_a_bracket_is_1_nothing_is_multiplied_out(proved: Callable[[str], Report]) -> None:

@@ -104,7 +104,8 @@ def unexplained(found: Derivation) -> Iterator[tuple[str, tuple[str, str]]]:
         if one.says is not None:
             beside = {row.entry.name for row in one.says.where} | set(one.says.untold)
             equations = [(row.entry, row.body) for row in one.says.where]
-            shown[one.name] = [one.says.left, one.says.right, *equations], {("Entry", name) for name in beside}
+            told = {("Size", row.name) for row in words.sizes_besides if f"{row.name} is the number of" in one.words}
+            shown[one.name] = [one.says.left, one.says.right, *equations], told | {("Entry", name) for name in beside}
     for place, (terms, beside_it) in shown.items():
         for term in terms:
             new = set(signs(term)) - known - beside_it
@@ -120,6 +121,14 @@ def test_every_sign_is_in_the_table_or_defined_where_it_stands(shown: Derivation
     for row in shown.vocabulary.named:  # those of one name stand together, the first and the last of them
         assert all(note.name(note.names[name], [note.names[name].label] * bool(note.names[name].label)) in text
                    for name in row.others[-1:])  # fmt: skip
+
+
+def test_sizes_that_one_false_statement_alone_has_are_told_there(proved: Callable[[str], Report]) -> None:
+    found = derivation(proved("combined_projection_eq_separate_heads"))
+    assert [row.name for row in found.vocabulary.sizes] == ["B", "T", "S", "d_model", "h", "d_k", "d_v"]
+    end = "n is the number of tokens and heads, equally many."
+    told = [one.name for one in found.controls if one.words.endswith(end)]
+    assert told == ["transpose_left_out"]
 
 
 def test_a_sign_that_is_nowhere_is_noticed(proved: Callable[[str], Report]) -> None:

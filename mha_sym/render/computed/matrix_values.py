@@ -53,7 +53,7 @@ def value(matrix: Matrix, numbers: Numbers, places: Mapping[str, int], fixed: fr
         case Product(left, right):
             return inner(left) @ inner(right)
         case Scaled(factors, arg):
-            return reduce(np.multiply, (numbers.at(one, {}) for one in factors), inner(arg))
+            return reduce(np.multiply, (numbers.at(one, places) for one in factors), inner(arg))
         case Weights(scores, keep):
             powers = numbers.kind.exponentials(inner(scores))
             kept = powers if keep is None else powers * inner(keep)

@@ -5,12 +5,13 @@ Defines `symbols_of` and `heads_of`; how a `Symbol` is written is decided in `mh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mha_sym.axes import Axis
 from mha_sym.expr import Named
 from mha_sym.proof.meaning import Meaning
 from mha_sym.render.formulas.notation import Symbol
+from mha_sym.render.formulas.occurring import names_of
 
 #: from so many tensors of one name on they are told apart by numbers
 NUMBERED = 4
@@ -25,12 +26,20 @@ def symbols_of(names: Sequence[str], meaning: Meaning) -> dict[str, Symbol]:
     symbols = {}
     for (root, block), found in variants.items():
         given = [n for n in found if n not in meaning.definitions]
-        for number, name in enumerate([*given, *(n for n in found if n not in given)]):
+        for number, name in enumerate(dict.fromkeys([*given, *_made_of_others_last(found, meaning)])):
             stem, _, label = root.partition("^")
             symbols[name] = Symbol(
                 stem, block, number, len(found) > NUMBERED, label.strip("()"), heads_of(name, meaning), name in given
             )
     return symbols
+
+
+def _made_of_others_last(names: Sequence[str], meaning: Meaning) -> Iterator[str]:
+    """Names of one kind in their order, but each after those in its definition."""
+    for name in names:
+        made_of = names_of(meaning.definitions[name].body) if name in meaning.definitions else ()
+        yield from (other for other in made_of if other in names)
+        yield name
 
 
 def heads_of(name: str, meaning: Meaning) -> int:
