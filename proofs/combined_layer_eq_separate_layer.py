@@ -6,7 +6,9 @@ and values; and all four biases, or none.  Vaswani et al. (2017), section 3.2.2,
 nn.MultiheadAttention and most code compute the combined form.
 """
 
-from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
+from dataclasses import replace
+
+from mha_sym.attention.dims import combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, combined, separate
 from mha_sym.attention.variants import head_blocks, interleaved, keep_mask, some_key_kept, stage_claims
 from mha_sym.axes import Permutation
@@ -20,8 +22,9 @@ plain, biased = combined_weights(d), combined_weights(d, bias=True)
 mask, keep = Input("M", (d.b, d.h, d.t, d.s), "mask"), keep_mask(d.b, d.h, d.t, d.s)
 masks = Options(mask=mask, keep=keep)
 
-together, apart = combined(d, x, plain, masks), separate(d, x, head_blocks(plain, d), masks)
-blocks = head_blocks(biased, d)
+# the heads have matrices of their own, and one W_O behind their concatenation
+heads, blocks = (replace(head_blocks(w, d), w_o=w.w_o) for w in (plain, biased))
+together, apart = combined(d, x, plain, masks), separate(d, x, heads, masks)
 biased_together, biased_apart = combined(d, x, biased, masks), separate(d, x, blocks, masks)
 
 STAGES = {
@@ -47,7 +50,7 @@ def without(bias: str, word: str, stage: str = "y") -> Control:
 
 
 assert biased.b_q is not None
-misread = separate(d, x, Weights(**(blocks.items() | {"b_q": interleaved(biased.b_q, d, d.k)})), masks)
+misread = separate(d, x, replace(blocks, b_q=interleaved(biased.b_q, d, d.k)), masks)
 exchanged = Options(mask=Permute(mask, Permutation("pi", d.h)), keep=keep)
 
 THEOREM = Theorem(

@@ -6,6 +6,8 @@ output can be looked at by itself.  Vaswani et al. (2017), section 3.2.2, write 
 A Mathematical Framework for Transformer Circuits, read it as the right side.
 """
 
+from dataclasses import replace
+
 from mha_sym.attention.dims import combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import head_sum, separate
 from mha_sym.attention.variants import head_blocks, interleaved
@@ -32,7 +34,6 @@ def sum_over_heads(rows: Expr) -> Expr:
 
 
 x = cross_inputs(d)
-joined = einsum("b t (h v), (h v) m -> b t m", separate(d, x, blocks).c, w.w_o)
 term = einsum("b t v, v m -> b t m", head, Select(blocks.w_o, d.h, r))
 assert w.b_o is not None
 
@@ -47,7 +48,7 @@ THEOREM = Theorem(
     claims=(
         Claim("output", output, sum_over_heads(blocks.w_o), "Concat(Z^(0), ..., Z^(h-1)) W_O = sum_r Z^(r) W_O^(r)."),
         Claim(
-            "layer", Named(joined + w.b_o, "Y_sep", "definition of the product"), head_sum(d, x, blocks).y,
+            "layer", separate(d, x, replace(blocks, w_o=w.w_o)).y, head_sum(d, x, blocks).y,
             "The layer that concatenates its heads equals the layer that adds up their contributions.",
         ),
     ),

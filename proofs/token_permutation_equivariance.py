@@ -75,7 +75,7 @@ THEOREM = Theorem(
         ),
         Claim("same_outputs", other_order.z, one_order.z, "The head outputs stay as they are."),
         Claim(
-            "keys_in_any_order", one_order.y, other_order.y,
+            "keys_in_any_order", other_order.y, one_order.y,
             "Reordering keys and values together leaves the output of cross-attention unchanged.",
         ),
     ),

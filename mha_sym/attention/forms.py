@@ -145,7 +145,7 @@ def _stacked(body: Expr, r: Index) -> Expr:
 def separate(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Options()) -> Stages:
     """Every head on its own, with its own matrices; the outputs concatenated, then W_O.
 
-    ``w`` holds separate weights; W_O is used as one matrix, its row blocks stacked.
+    ``w`` holds separate weights; W_O is used as one matrix, as which it may be given, or its row blocks are stacked.
 
     Example:
         >>> from mha_sym.attention.dims import dims, head_weights, self_inputs
@@ -156,7 +156,7 @@ def separate(d: Dims, x: tuple[Expr, Expr, Expr], w: Weights, o: Options = Optio
     r = d.head
     parts = _head(d, x, w, o, r)
     c = Named(Concat(parts[-1], r, d.v), "Concat", "concatenation of the heads")
-    w_o = Concat(Select(w.w_o, d.h, r), r, d.v)
+    w_o = w.w_o if d.hv in w.w_o.axes else Concat(Select(w.w_o, d.h, r), r, d.v)
     y = _bias(einsum("b t (h v), (h v) m -> b t m", c, w_o), w.b_o)
     named = Named(y, "Y_sep", "definition of the product")
     q, k, v, scores, weights, z = (_stacked(part, r) for part in parts)

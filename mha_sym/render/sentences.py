@@ -60,11 +60,19 @@ REASONS = 4
 
 
 def reasons(claim: ClaimPart, claims: Sequence[ClaimPart], same: bool = False) -> list[str]:
-    """Why a claim holds, in one line: the reasons of its steps; none if its sides are the ``same`` formula."""
+    """Why a claim holds, in one line: the reasons of its steps; none if its sides are the ``same`` formula.
+
+    Of many reasons laws and claims are shown rather than definitions.
+    """
     if claim.moves or same:
         return ["axes rearranged, and nothing else"] if claim.moves else []
-    found = list(dict.fromkeys(because(step, claims) for proof in claim.proofs for step in proof.steps[1:]))
-    return found if len(found) <= REASONS + 1 else [*found[:REASONS], f"and {len(found) - REASONS} more"]
+    steps = [step for proof in claim.proofs for step in proof.steps[1:]]
+    found = list(dict.fromkeys(because(step, claims) for step in steps))
+    if len(found) <= REASONS + 1:
+        return found
+    laws = dict.fromkeys(because(step, claims) for step in steps if step.rule not in ("unfold", "table"))
+    shown = [*laws, *(one for one in found if one not in laws)][:REASONS]
+    return [*(one for one in found if one in shown), f"and {len(found) - REASONS} more"]
 
 
 def positive_because(condition: Condition) -> str:
