@@ -43,6 +43,11 @@ async function look(page, width) {
     return box.width < 1 || box.height < 1;
   }).length;
   result.formulas = inside.querySelectorAll("math").length;
+  result.astray = [...inside.querySelectorAll(".formula")].filter(one => {
+    const number = one.previousElementSibling?.matches(".chain .number") ? [one.previousElementSibling] : [];
+    const boxes = [...number, ...one.querySelectorAll("math")].map(part => part.getBoundingClientRect());
+    return boxes.some((box, n) => n && box.bottom <= boxes[n - 1].top);
+  }).length;
   const targets = [...inside.querySelectorAll("a, summary")];
   result.small = targets.filter(one => one.getBoundingClientRect().height < 10).length;
   result.loaded = frame.contentWindow.performance.getEntriesByType("resource").map(one => one.name);

@@ -205,7 +205,7 @@ def test_in_a_browser(dark: bool, pages: dict[str, str], tmp_path: Path) -> None
     shown, console = browser().look([*every.values()], (390, 1280), tmp_path, *more)  # type: ignore[attr-defined]
     assert not console
     for name, one in zip([name for name in every for _ in range(2)], shown, strict=True):
-        assert (name, one["loaded"], one["flat"], one["small"]) == (name, [], 0, 0)
+        assert (name, one["loaded"], one["flat"], one["small"], one["astray"]) == (name, [], 0, 0, 0)
         assert one["formulas"] and one["opened"] and one["grows"]
         assert max(one["closed"], one["open"]) <= one["width"], (name, one)
         colour = (DARK if dark else LIGHT)["ground"]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import takewhile
 
 from mha_sym.errors import Problem
 from mha_sym.render.formulas.breaks import MARK, level_of
@@ -21,6 +22,9 @@ from mha_sym.render.pictures.parts import escaped
 
 #: what stands before an operator, so that it is one between two operands
 OPERAND, OPERATOR = True, False
+
+#: a box that begins with fewer signs is no wider than the space that its other lines would leave
+HANGS = 8
 
 #: where a formula among words may be broken
 ALLOW = r"\allowbreak"
@@ -91,7 +95,15 @@ def _boxes(nodes: Sequence[Node], display: bool) -> str:
             parts.append([])
         else:
             parts[-1].append(node)
-    return "".join(f'<span class="part">{_boxes(part, display)}</span>' for part in parts if part)
+    return "".join(_part(part, display) for part in parts if part)
+
+
+def _part(nodes: Sequence[Node], display: bool) -> str:
+    """A box; it is of the class ``long`` if its lines after the first are to stand further in."""
+    outer = min((node.level for node in nodes if node.level >= 0), default=None)
+    first = "".join(node.alt for node in takewhile(lambda node: node.level != outer, nodes))
+    name = "part" if outer is None or len(first) < HANGS else "part long"
+    return f'<span class="{name}">{_boxes(nodes, display)}</span>'
 
 
 def _math(nodes: Sequence[Node], display: bool) -> str:

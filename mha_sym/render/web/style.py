@@ -52,7 +52,12 @@ p.verdict{font-weight:600}
 p.verdict.alarm{border:2px solid var(--alarm);padding:.6rem .8rem;border-radius:.3rem}
 .statement{background:var(--tint);border-left:4px solid var(--link);padding:.6rem .9rem;margin:1rem 0}
 .scroll{overflow-x:auto;overflow-y:hidden}
-.part{display:inline-block;max-width:100%}
+.part{display:inline-flex;flex-wrap:wrap;align-items:baseline;row-gap:.25rem;max-width:100%}
+.formula>.part{margin-block:.1rem}
+.long{padding-inline-start:1.1rem}
+.long>:first-child{margin-inline-start:-1.1rem;max-width:calc(100% + 1.1rem)}
+.formula>.long:first-child{padding-inline-start:2.5rem}
+.formula>.long:first-child>:first-child{margin-inline-start:-2.5rem;max-width:calc(100% + 2.5rem)}
 .formula{display:block;overflow-x:auto;overflow-y:hidden;padding-block:.12rem;padding-inline-start:1.4rem;
 text-indent:-1.4rem}
 .formula>*{text-indent:0}
