@@ -18,6 +18,7 @@ from mha_sym.render.formulas.scripts import latex_escape
 from mha_sym.render.latex.article import latex_body, latex_frame
 from mha_sym.render.pictures.parts import escaped
 from mha_sym.render.prose import latex_prose
+from mha_sym.render.questions.book import TITLE as QUESTIONS
 from mha_sym.render.questions.book import Answered, html_questions, latex_questions
 from mha_sym.render.vocabulary import Vocabulary
 from mha_sym.render.web.math import Writer
@@ -105,8 +106,11 @@ def html_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -
     """The pages of a book by the names of their files, ``index.html`` first."""
     links = {one.found.name: f"{one.found.name}.html" for one in chapters}
     files = {"index.html": page(TITLE, f"<main>\n{_html_index(chapters, links, bool(questions))}\n</main>\n")}
-    for one in chapters:
-        files[links[one.found.name]] = html_page(one.found, Surroundings("index.html", links, one.related))
+    order = [(links[one.found.name], one.found.title) for one in chapters]
+    order += [("questions.html", QUESTIONS)] if questions else []
+    for one, before, after in zip(chapters, [None, *order], [*order[1:], None], strict=False):
+        around = Surroundings("index.html", links, one.related, before, after)
+        files[links[one.found.name]] = html_page(one.found, around)
     if questions:
         files["questions.html"] = html_questions(questions, links)
     return files
@@ -128,7 +132,7 @@ def _index_lines(chapters: Sequence[Chapter], writer: Writer, questions: bool) -
         yield f'<p class="{good}">{writer.prose(sentences.verdict(found))}</p></li>'
     yield "</ul>"
     if questions:
-        yield '<h2>Check yourself</h2>\n<p><a href="questions.html">Questions with exercises</a></p>'
+        yield f'<h2>{QUESTIONS}</h2>\n<p><a href="questions.html">Questions with exercises</a></p>'
 
 
 # ---------------------------------------------------------------- one document
@@ -148,7 +152,7 @@ def _book_lines(
     yield rf"\bigskip {WORDS}\par\bigskip"
     for one in chapters:
         yield _entry(f"theorem.{one.found.name}", latex_prose(one.found.title))
-    yield from [_entry("questions", "Check yourself")] if questions else []
+    yield from [_entry("questions", QUESTIONS)] if questions else []
     for one in chapters:
         name = one.found.name
         yield rf"\clearpage\hypertarget{{theorem.{name}}}{{}}\label{{theorem.{name}}}"

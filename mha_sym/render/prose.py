@@ -24,8 +24,8 @@ class Piece:
 #: what a label in parentheses may be: without spaces, or a sum as in W_Q^(h - 1)
 _INSIDE = r"(?:[^()\s]*|\w+ [-+] \d+)"
 _LABEL = rf"(?:\^\({_INSIDE}\)|\^T\b|\^\d+)"
-_LETTER = rf"\b[A-HJ-Zb-hj-z]\b|\b[Ii]\b(?={_LABEL}|\[)|\b(?:{'|'.join(GREEK)})\b"
-_NAME = rf"(?:[A-Za-z]+_[A-Za-z0-9]+(?![_A-Za-z0-9])|{_LETTER})(?!')"
+_LETTER = rf"\b[A-HJ-Zb-hj-z]\b|(?<=\()a\b(?=\)| \+)|\b[Ii]\b(?={_LABEL}|\[)|\b(?:{'|'.join(GREEK)})\b"
+_NAME = rf"(?:(?!mha_sym\b)[A-Za-z]+_[A-Za-z0-9]+(?![_A-Za-z0-9])|{_LETTER})(?!')"
 _ATOM = rf"(?:{_NAME}(?:\[[^\]]*\])?{_LABEL}*|\d+[a-z]\b|\d+(?:\.\d+)?|sqrt\([\w* ]+\)|\.\.\.)"
 _WORD = r"(?:Concat|softmax|layer|exp)(?=\()"
 #: matrices that stand without a space between them: (XW)U, X(WU), QK^T

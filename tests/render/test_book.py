@@ -67,6 +67,13 @@ def test_pages_and_their_links(chapters: list[Chapter]) -> None:
             assert not place or place in places[page or name]
             linked.add(page)
     assert linked >= set(files)
+    read, at = ["index.html"], f"{theorem_names()[0]}.html"
+    while at:
+        before = [one.get("href") for one in roots[at].iter(f"{XHTML}a") if one.get("rel") == "prev"]
+        assert before == [page for page in read[-1:] if page != "index.html" and at != "questions.html"]
+        read.append(at)
+        at = next((str(one.get("href")) for one in roots[at].iter(f"{XHTML}a") if one.get("rel") == "next"), "")
+    assert sorted(read) == sorted(files), "one page after another leads through the whole book"
     assert not any(re.search(r"<script|<img", page) for page in files.values())
 
 

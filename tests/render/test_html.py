@@ -22,6 +22,8 @@ from mha_sym.proof.theorem import Claim, Control, Report, Theorem
 from mha_sym.render.book import Chapter, html_book
 from mha_sym.render.derivation import derivation
 from mha_sym.render.sentences import SAME_FORMULA
+from mha_sym.render.vocabulary import Vocabulary
+from mha_sym.render.web.math import Writer
 from mha_sym.render.web.page import Surroundings, html_fragment, html_page
 from mha_sym.render.web.style import DARK, LIGHT, READ_ON, style
 
@@ -159,6 +161,12 @@ def test_boxes_that_scroll_have_a_name(pages: dict[str, str]) -> None:
     boxes = [one for page in pages.values() for one in ElementTree.fromstring(page).iter() if one.get("tabindex")]
     assert boxes
     assert all(one.get("role") == "group" and one.get("aria-label") for one in boxes)
+
+
+def test_a_stop_is_not_parted_from_its_formula() -> None:
+    shown = ElementTree.fromstring(f"<p>{Writer(Vocabulary()).prose('See (W_Q), x -> W_K, or W_V alone.')}</p>")
+    assert ["".join(one.itertext()) for one in shown.iter("span") if one.get("class") == "one"] == ["(WQ),", "WK,"]
+    assert "→" in "".join(shown.itertext())
 
 
 def test_how_each_claim_was_checked() -> None:

@@ -1,7 +1,7 @@
 """What stands on a page besides tags: terms, positions and sentences with formulas in them.
 
-Defines `Writer`.  Which signs a term needs is decided in `mha_sym.render.formulas.notation`, how they are drawn in
-`mha_sym.render.web.mathml`.
+Defines `Writer`, and `glued`, which keeps formulas together with the signs around them.  Which signs a term needs is
+decided in `mha_sym.render.formulas.notation`, how they are drawn in `mha_sym.render.web.mathml`.
 """
 
 from __future__ import annotations
@@ -83,11 +83,30 @@ class Writer:
         return re.compile(rf"\b({'|'.join(map(re.escape, self.links))})\b")
 
     def _prose(self, text: str) -> str:
-        return "".join(_drawn(one.text) if one.formula else escaped(one.text) for one in pieces(text))
+        drawn = (_drawn(one.text) if one.formula else _words(one.text) for one in pieces(text))
+        return glued("".join(drawn))
 
     def link(self, name: str) -> str:
         """The name, leading to its page."""
         return f'<a href="{escaped(self.links[name])}"><code>{escaped(name)}</code></a>'
+
+
+def glued(text: str) -> str:
+    """A text in which a formula is not parted from a bracket before it, nor from a bracket or a stop after it.
+
+    Example:
+        >>> glued("at <math><mi>T</mi></math>, it")
+        'at <span class="one"><math><mi>T</mi></math>,</span> it'
+    """
+    return _GLUED.sub(r'<span class="one">\g<0></span>', text)
+
+
+_FORMULA = "<math(?:(?!</math>).)*</math>"
+_GLUED = re.compile(rf"\({_FORMULA}[).,:;]*|{_FORMULA}[).,:;]+")
+
+
+def _words(text: str) -> str:
+    return escaped(text.replace("->", "→"))
 
 
 def _drawn(text: str) -> str:

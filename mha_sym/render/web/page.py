@@ -19,7 +19,7 @@ from mha_sym.render.pictures.svg import trace_svg
 from mha_sym.render.pictures.ways import ways_svg
 from mha_sym.render.signs import SignRow, Words, likened, naming, only, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
-from mha_sym.render.web.math import Writer
+from mha_sym.render.web.math import Writer, glued
 from mha_sym.render.web.style import style
 from mha_sym.trace import trace
 
@@ -38,12 +38,15 @@ class Surroundings:
         home: where the index is.
         links: the pages of other theorems, by name.
         related: theorems that belong to this one, and why.
+        before, after: the neighbouring pages with their titles, if there are such.
         prefix: what the names of places on the page begin with, if there may be others like it on the same page.
     """
 
     home: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     related: tuple[tuple[str, str], ...] = ()
+    before: tuple[str, str] | None = None
+    after: tuple[str, str] | None = None
     prefix: str = ""
 
 
@@ -54,7 +57,18 @@ def html_page(found: Derivation, around: Surroundings = ALONE) -> str:
     """The whole page."""
     body = html_fragment(found, around)
     nav = f'<nav><a href="{escaped(around.home)}">All theorems</a></nav>\n' if around.home else ""
-    return page(found.title, f"{nav}<main>\n{body}</main>\n")
+    return page(found.title, f"{nav}<main>\n{body}</main>\n{_neighbours(around)}")
+
+
+def _neighbours(around: Surroundings) -> str:
+    """Where to read on, at the foot of the page."""
+    said = [("prev", "Before", around.before), ("next", "Next", around.after)]
+    links = [
+        f'<a rel="{rel}" href="{escaped(one[0])}">{word}: {Writer(Vocabulary()).prose(one[1])}</a>'
+        for rel, word, one in said
+        if one is not None
+    ]
+    return f'<nav class="foot" aria-label="Neighbouring pages">{"".join(links)}</nav>\n' if links else ""
 
 
 def page(title: str, body: str) -> str:
@@ -163,7 +177,7 @@ class _Page:
         return self._pieces(row.meaning) + values
 
     def _pieces(self, words: Words) -> str:
-        return "".join(self.writer.sign(one.text) if one.formula else escaped(one.text) for one in words)
+        return glued("".join(self.writer.sign(one.text) if one.formula else escaped(one.text) for one in words))
 
     def _definition(self, defined: DefinedRow) -> str:
         formula = self.writer.equation(defined.entry, defined.body)
@@ -174,10 +188,10 @@ class _Page:
         if self.found.laws:
             cards = [CARDS[name] for name in self.found.laws]
             laws = ", ".join(f"{escaped(one.reason)} ({self.writer.sign(one.law)})" for one in cards)
-            yield f"Laws used, besides definitions and claims: {laws}."
+            yield glued(f"Laws used, besides definitions and claims: {laws}.")
 
     def _control(self, control: ControlPart) -> str:
-        words, witness = self.writer.prose(control.words), self.writer.prose(sentences.witness(control))
+        words, witness = self.writer.prose(control.words), self.writer.prose(_sentence(sentences.witness(control)))
         alarm = "" if control.verdict is Verdict.REFUTED else ' class="alarm"'
         told = f"<p><code>{escaped(control.name)}</code>: {words}</p>{''.join(self._says(control))}"
         return f"<li>{told}<p{alarm}>{witness}</p>{self._picture(control)}</li>"
@@ -188,7 +202,7 @@ class _Page:
         if says is None:
             return
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in says.variables]
-        yield f'<p class="range">{sentences.not_all(control, letters)}:</p>'
+        yield glued(f'<p class="range">{sentences.not_all(control, letters)}:</p>')
         yield self.writer.equation(says.left, says.right)
         if says.where:
             equations = (self.writer.equation(one.entry, one.body) for one in says.where)
@@ -244,10 +258,10 @@ class _Page:
         letters = [self.writer.sign(self.writer.notation.letter(name)) for name in claim.variables]
         where, again = sentences.positions(letters) or "in numbers", self._stage(claim) != self._entry(claim)
         where = where.capitalize() if claim.verdict is Verdict.PROVED else f"Claimed {where}"
-        yield f'<p class="range">{where}{":" if again or claim.proofs else "."}</p>'
+        yield glued(f'<p class="range">{where}{":" if again or claim.proofs else "."}</p>')
         yield from [self.writer.latex(self._entry(claim))] if again else []
         if claim.defined:
-            yield from ('<ul class="rows">', *map(self._definition, claim.defined), "</ul>")
+            yield from ('<p class="range">where</p><ul class="rows">', *map(self._definition, claim.defined), "</ul>")
         if claim.moves:
             yield from (f"<p>{sentences.SAME_ENTRY}</p>", *self._moves(claim))
         same = same_formula(claim, self.writer.notation) and not claim.moves
@@ -289,6 +303,10 @@ class _Page:
             return self.writer.prose(step.reason)
         number = next(one.number for one in self.found.claims if one.name == step.subject)
         return f'by <a href="#{self._place(number)}">claim {number}</a>'
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + sentences.ended(text[1:])
 
 
 def _open(open_: bool) -> str:

@@ -25,7 +25,8 @@ html{{color-scheme:light dark;-webkit-text-size-adjust:100%}}
 body{{margin:0;{_TEXT}}}
 main{{max-width:64rem;margin:0 auto;padding:1.5rem 1rem 4rem}}
 nav{{max-width:64rem;margin:0 auto;padding:.6rem 1rem 0;font-size:.9rem}}
-@media print{{nav{{display:none}}}}
+nav.foot{{display:flex;flex-wrap:wrap;gap:.4rem 2rem;justify-content:space-between;padding-bottom:2rem}}
+@media print{{html{{font-size:10pt}}nav{{display:none}}main{{padding:0}}}}
 """
 
 _RULES = """
@@ -53,6 +54,7 @@ p.verdict.alarm{border:2px solid var(--alarm);padding:.6rem .8rem;border-radius:
 .statement{background:var(--tint);border-left:4px solid var(--link);padding:.6rem .9rem;margin:1rem 0}
 .scroll{overflow-x:auto;overflow-y:hidden}
 .part{display:inline-flex;flex-wrap:wrap;align-items:baseline;row-gap:.25rem;max-width:100%}
+.one{white-space:nowrap}
 .formula>.part{margin-block:.1rem}
 .long{padding-inline-start:1.1rem}
 .long>:first-child{margin-inline-start:-1.1rem;max-width:calc(100% + 1.1rem)}
@@ -94,6 +96,15 @@ table.signs td{display:inline-block;padding-right:1rem}
 @media print{
 details{border:0;padding:0}
 details::details-content{content-visibility:visible;height:auto}
+summary{list-style:none;break-after:avoid}
+summary::-webkit-details-marker{display:none}
+h1,h2,h3,.range{break-after:avoid}
+.chain>li,.rows>li,tr,svg{break-inside:avoid}
+.formula,.scroll{overflow:visible}
+ol.chain>li{grid-template-columns:1.6rem minmax(0,1fr) 11rem}
+ul.rows>li{grid-template-columns:minmax(0,1fr) 11rem}
+ol.chain>li>.why{grid-column:auto}
+a{color:inherit}
 }
 """
 
