@@ -257,6 +257,18 @@ def test_wrong_paths_are_wrong_and_a_theorem_says_so(name: str) -> None:
     assert name in {control.name for control in load(wrong.theorem).controls}
 
 
+def test_a_shorter_path_stands_beside_what_it_shares() -> None:
+    """There and back, and back by a reshape: what is alike stands side by side, and so do the ends."""
+    there = rearrange(X, "b t (h k) -> b h t k")
+    paths = [way("right", rearrange(there, "b h t k -> b t (h k)")), way("wrong", Reshape(there, X.axes))]
+    heights: dict[str, list[float]] = {}
+    for one in read(cells_svg(paths)).iter(f"{SVG}text"):
+        if re.match(r"\d\. ", one.text or ""):
+            heights.setdefault((one.text or "")[:2], []).append(float(one.get("y", "0")))
+    assert [len(set(heights[number])) for number in ("1.", "2.", "3.")] == [1, 1, 1]
+    assert heights["5."] == [max(heights["4."])], "the ends"
+
+
 def test_where_a_transpose_cannot_be_left_out() -> None:
     with pytest.raises(DataProblem, match="only where there are as many tokens as heads"):
         wrong_path("transpose_left_out", dims(T=4, h=3))

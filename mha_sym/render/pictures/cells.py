@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import product, takewhile
 from math import ceil, prod
 from typing import Any
 
@@ -166,6 +166,13 @@ def _owner(right: _Run, heads: str) -> np.ndarray[Any, Any]:
     )
 
 
+def _together(one: _Run, other: _Run) -> int:
+    """How many steps two paths begin with alike."""
+    pairs = zip(one.steps, other.steps, one.values, other.values, strict=False)
+    alike = (a.axes == b.axes and np.array_equal(x, y) for a, b, x, y in pairs)
+    return sum(1 for _ in takewhile(bool, alike))
+
+
 def _describe(runs: Sequence[_Run], sizes: Mapping[str, int]) -> str:
     """The picture in words."""
     told = []
@@ -242,13 +249,15 @@ class _Drawing:
         return y
 
     def _stage(self, row: int, run: _Run, x: float, y: float) -> float:
-        """The axes after one step, what was done, and the numbers; a shorter path waits for its end."""
-        at = row - (max(len(one.steps) for one in self.runs) - len(run.steps)) if row else 0
-        if at < 0 or (row and at == 0):
+        """The axes after one step, what was done, and the numbers; a shorter path waits where it leaves the longest."""
+        longest = max(self.runs, key=lambda one: len(one.steps))
+        together, late = _together(run, longest), len(longest.steps) - len(run.steps)
+        if together <= row < together + late:
             return y
+        at = row if row < together else row - late
         step, values = run.steps[at], run.values[at]
         told = words(step, run.steps, self.sizes) if at else "the numbers 0, 1, 2, … as given"
-        for line in folded(told, self.column, 11.5):
+        for line in folded(f"{at + 1}. {told}", self.column, 11.5):
             self.picture.add(label(line, x, y + 9, 11.5, self.column))
             y += 14
         strip(self.picture, step.axes, x, y + 3, self.column, self.sizes)
@@ -294,9 +303,9 @@ class _Drawing:
         self.picture.patch(name, x, y, _CELL, _CELL, band=6)
         self.picture.add(element("rect", x=x, y=y, width=_CELL, height=_CELL, class_="faint", stroke_width=0.7))
         size = 11 if number < 100 else 9.5
-        self.picture.add(label(str(number), x + _CELL / 2 - (1 if wrong else 0), y + 14, size, text_anchor="middle"))
+        self.picture.add(label(str(number), x + _CELL / 2 - (1.6 if wrong else 0), y + 14, size, text_anchor="middle"))
         if wrong:
-            d = f"M{x + _CELL - 6:g} {y + 2:g}l4.5 4.5m0 -4.5l-4.5 4.5"
+            d = f"M{x + _CELL - 5:g} {y + 1.4:g}l3.8 3.8m0 -3.8l-3.8 3.8"
             self.picture.add(element("path", d=d, class_="mark"))
 
     def _result(self, run: _Run, x: float, y: float) -> float:
