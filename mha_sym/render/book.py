@@ -17,7 +17,7 @@ from mha_sym.render.derivation import Derivation
 from mha_sym.render.formulas.scripts import latex_escape
 from mha_sym.render.latex.article import latex_body, latex_frame
 from mha_sym.render.pictures.parts import escaped
-from mha_sym.render.prose import latex_prose
+from mha_sym.render.prose import latex_prose, latex_words
 from mha_sym.render.questions.book import TITLE as QUESTIONS
 from mha_sym.render.questions.book import Answered, html_questions, latex_questions
 from mha_sym.render.vocabulary import Vocabulary
@@ -141,14 +141,14 @@ def _index_lines(chapters: Sequence[Chapter], writer: Writer, questions: bool) -
 def latex_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -> dict[str, str]:
     """``book.tex``, and a document of its own for each theorem."""
     bodies = {one.found.name: list(latex_body(one.found)) for one in chapters}
-    files = {"book.tex": latex_frame(TITLE, _book_lines(chapters, bodies, questions))}
+    files = {"book.tex": latex_frame(TITLE, _book_lines(chapters, bodies, questions), outline=True)}
     return files | {f"{one.found.name}.tex": latex_frame(one.found.title, bodies[one.found.name]) for one in chapters}
 
 
 def _book_lines(
     chapters: Sequence[Chapter], bodies: Mapping[str, Sequence[str]], questions: Sequence[Answered]
 ) -> Iterator[str]:
-    yield rf"{{\LARGE\bfseries {TITLE}\par}}"
+    yield rf"\running{{{TITLE}}}{{\LARGE\bfseries {TITLE}\par}}"
     yield rf"\bigskip {WORDS}\par\bigskip"
     for one in chapters:
         yield _entry(f"theorem.{one.found.name}", latex_prose(one.found.title))
@@ -156,12 +156,14 @@ def _book_lines(
     for one in chapters:
         name = one.found.name
         yield rf"\clearpage\hypertarget{{theorem.{name}}}{{}}\label{{theorem.{name}}}"
+        yield rf"\outline{{{latex_words(one.found.title)}}}{{{name}}}"
         yield from bodies[name]
         if one.related:
             rows = (rf"\item {_reference(other)}: {latex_prose(why)}." for other, why in one.related)
             yield from (r"\subsection*{See also}", r"\begin{itemize}", *rows, r"\end{itemize}")
     if questions:
         yield r"\clearpage\hypertarget{questions}{}\label{questions}"
+        yield rf"\outline{{{QUESTIONS}}}{{questions}}\running{{{QUESTIONS}}}"
         yield from latex_questions(questions, {one.found.name for one in chapters})
 
 

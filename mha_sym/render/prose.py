@@ -24,8 +24,9 @@ class Piece:
 #: what a label in parentheses may be: without spaces, or a sum as in W_Q^(h - 1)
 _INSIDE = r"(?:[^()\s]*|\w+ [-+] \d+)"
 _LABEL = rf"(?:\^\({_INSIDE}\)|\^T\b|\^\d+)"
+#: a letter, or a short word with something below it: longer ones are names of claims, in words
 _LETTER = rf"\b[A-HJ-Zb-hj-z]\b|(?<=\()a\b(?=\)| \+)|\b[Ii]\b(?={_LABEL}|\[)|\b(?:{'|'.join(GREEK)})\b"
-_NAME = rf"(?:(?!mha_sym\b)[A-Za-z]+_[A-Za-z0-9]+(?![_A-Za-z0-9])|{_LETTER})(?!')"
+_NAME = rf"(?:(?!mha_sym\b)[A-Za-z]{{1,4}}_[A-Za-z0-9]+(?![_A-Za-z0-9])|{_LETTER})(?!')"
 _ATOM = rf"(?:{_NAME}(?:\[[^\]]*\])?{_LABEL}*|\d+[a-z]\b|\d+(?:\.\d+)?|sqrt\([\w* ]+\)|\.\.\.)"
 _WORD = r"(?:Concat|softmax|layer|exp)(?=\()"
 #: matrices that stand without a space between them: (XW)U, X(WU), QK^T
@@ -213,7 +214,7 @@ def _latex_name(name: str) -> str:
 
 _TYPESET = str.maketrans({
     "…": r"\dots{}", "–": "--", "—": "---", "−": "$-$", "·": r"$\cdot$", "×": r"$\times$", "≤": r"$\le$",
-    "≈": r"$\approx$",
+    "≈": r"$\approx$", "→": r"$\to$",
 })  # fmt: skip
 
 
@@ -224,7 +225,7 @@ def latex_words(text: str) -> str:
         >>> print(latex_words("50% of \"A & B\""))
         50\% of ``A \& B''
     """
-    quoted = re.sub(r'"([^"]*)"', r"``\1''", latex_escape(text).translate(_TYPESET))
+    quoted = re.sub(r'"([^"]*)"', r"``\1''", latex_escape(text.replace("->", "→")).translate(_TYPESET))
     return quoted.replace("...", r"\dots{}")
 
 

@@ -99,6 +99,8 @@ def test_one_document_compiles(chapters: list[Chapter], tmp_path: Path) -> None:
     assert ended.returncode == 0
     assert not re.search(r"^!|undefined|multiply|destination with the same", log, re.MULTILINE)
     assert not [float(width) for width in re.findall(r"Overfull \\hbox \(([\d.]+)pt", log) if float(width) > 5]
+    outline = (tmp_path / "book.out").read_text(encoding="latin-1")
+    assert outline.count("\\BOOKMARK") == len(chapters) + 1, "the theorems and the questions"
 
 
 # ---------------------------------------------------------------- writing it

@@ -25,6 +25,7 @@ SENTENCES = [
     ("the product (XW)U = X(WU), in (ABC)", ["(XW)U = X(WU)"]),
     ("softmax(QK^T / sqrt(d_k))V of a CPU", ["softmax(QK^T / sqrt(d_k))V"]),
     ("by combined_layer_eq_separate_layer and a_b", ["a_b"]),
+    ("states without_biases, W_Q too", ["W_Q"]),
     ("what mha_sym knows: exp(a + b) = exp(a) exp(b), (a head)", ["exp(a + b) = exp(a) exp(b)"]),
     ("at B=1, T=2, with X_q = [[[2],[1]]]", ["B=1", "T=2", "X_q = [[[2],[1]]]"]),
 ]  # fmt: skip

@@ -38,6 +38,11 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \IfFileExists{xcolor.sty}{\usepackage{xcolor}}{\newcommand{\definecolor}[3]{}\newcommand{\color}[1]{}}
 \IfFileExists{hyperref.sty}{\usepackage[hidelinks,bookmarks=false]{hyperref}}{}
 \providecommand{\hypertarget}[2]{#2}\providecommand{\hyperlink}[2]{#2}\providecommand{\hypersetup}[1]{}
+\providecommand{\pdfbookmark}[3][]{}
+% \running{title}: what stands above the following pages; \outline{title}{name}: an entry of the outline of a PDF
+\pagestyle{myheadings}
+\newcommand{\running}[1]{\markright{#1}\thispagestyle{plain}}
+\newcommand{\outline}[2]{\pdfbookmark[0]{#1}{outline.#2}}
 \newtheorem*{theorem}{Theorem}
 % lemmas are counted anew in each derivation of a book
 \newcounter{derivation}\newtheorem{lemma}{Lemma}
@@ -53,17 +58,25 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \newcommand{\cut}[1]{\penalty#1\relax}
 \newcommand{\formula}[1]{\raggedright\hangindent=2em\hangafter=1\lineskiplimit=2pt\lineskip=4pt
   \binoppenalty=10000\relpenalty=10000$\displaystyle #1$}
+% no page ends between a lemma and its proof
+\makeatletter
+\newcommand{\together}{\@endparpenalty=10000 }
+\let\proofalone\proof\renewcommand{\proof}{\@beginparpenalty=10000 \proofalone}
+\makeatother
+% \beside{reason}: on the right of the last line of a formula, or below it if there is no room
+\newcommand{\beside}[1]{\nobreak\hfill\penalty50\hspace{1em}\null\nobreak\hfill
+  \parbox[t]{43mm}{\raggedright\footnotesize #1}\parfillskip=0pt }
 % \statement{formula}{for which positions}; \start{formula}: the left side;
 % \opening: a left side beside the word Proof
 \newcommand{\opening}[1]{\hspace*{3mm}\parbox[t]{138mm}{\formula{#1}}\par\nopagebreak}
-% \step{number}{formula}{reason}: what it equals, and why; \widestep: the same with the reason below
-\newcommand{\statement}[2]{\par\leavevmode\hspace*{9mm}\parbox[t]{113mm}{\formula{#1}}%
-  \parbox[t]{43mm}{\raggedright\footnotesize #2}\par}
+% \step{number}{formula}{reason}: what it equals, and why; \widestep: the same for a wide formula
+\newcommand{\statement}[2]{\par\nopagebreak\leavevmode\hspace*{9mm}\parbox[t]{113mm}{\formula{#1}}%
+  \parbox[t]{43mm}{\raggedright\footnotesize #2}\par\together}
 \newcommand{\start}[1]{\par\vspace{4pt}\leavevmode\hspace*{9mm}\parbox[t]{156mm}{\formula{#1}}\par\nopagebreak}
 \newcommand{\step}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{110mm}{%
   \formula{{}=#2}}\hspace{3mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par\vspace{1pt}}
 \newcommand{\widestep}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{156mm}{%
-  \formula{{}=#2}}\par\nopagebreak\leavevmode\hspace*{122mm}\parbox[t]{43mm}{\raggedright\footnotesize #3}\par}
+  \formula{{}=#2}\beside{#3}}\par\vspace{1pt}}
 % \done: the end of a proof, beside its last line
 \newcommand{\done}{\hspace*{\fill}\qedhere}
 % \stage{number}{formula}{why}: a claim in one line
@@ -76,11 +89,9 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
   \leavevmode\hspace*{40mm}\parbox[t]{48mm}{\raggedright$#2$}\hspace{2mm}\parbox[t]{74mm}{\raggedright #3}\par}
 \newcommand{\defined}[2]{\par\leavevmode\parbox[t]{119mm}{\formula{#1}}\hspace{3mm}\parbox[t]{43mm}{%
   \raggedright\footnotesize #2}\par}
-\newcommand{\widedefined}[2]{\par\leavevmode\parbox[t]{165mm}{\formula{#1}}\par\nopagebreak
-  \leavevmode\hspace*{122mm}\parbox[t]{43mm}{\raggedright\footnotesize #2}\par}
-% \control{name}{what was done wrong}{where it shows}
-\newcommand{\control}[3]{\par\vspace{3pt}\leavevmode\parbox[t]{82mm}{\raggedright
-  \textsf{\small #1}\\#2}\hspace{4mm}\parbox[t]{79mm}{\raggedright\small #3}\par}
+\newcommand{\widedefined}[2]{\par\leavevmode\parbox[t]{165mm}{\formula{#1}\beside{#2}}\par}
+% \control{name}{what was done wrong}
+\newcommand{\control}[2]{\par\vspace{8pt}{\raggedright\textsf{\small #1}\quad #2\par}\nopagebreak}
 \newcommand{\name}[1]{\textsf{#1}}
 """
 
@@ -95,10 +106,11 @@ def latex_body(found: Derivation) -> Iterator[str]:
     return _Writer(found).lines()
 
 
-def latex_frame(title: str, lines: Iterable[str]) -> str:
-    """A document around some lines."""
-    head = rf"\hypersetup{{pdftitle={{{latex_words(title)}}}}}"
-    return "\n".join([PREAMBLE.strip(), head, r"\begin{document}", *lines, r"\end{document}"]) + "\n"
+def latex_frame(title: str, lines: Iterable[str], *, outline: bool = False) -> str:
+    """A document around some lines; if its PDF is to have an ``outline``, it is to be compiled twice."""
+    preamble = PREAMBLE.replace(",bookmarks=false", "") if outline else PREAMBLE
+    head = rf"\hypersetup{{pdflang={{en}},pdftitle={{{latex_words(title)}}}}}"
+    return "\n".join([preamble.strip(), head, r"\begin{document}", *lines, r"\end{document}"]) + "\n"
 
 
 class _Writer:
@@ -110,7 +122,8 @@ class _Writer:
 
     def lines(self) -> Iterator[str]:
         found = self.found
-        yield rf"\derivation{{\LARGE\bfseries {latex_prose(found.title)}\par}}"
+        title = latex_prose(found.title)
+        yield rf"\derivation\running{{{title}}}{{\LARGE\bfseries {title}\par}}"
         alarm = "" if found.good else r"\color{alarm}\bfseries "
         yield rf"{{\small {alarm}\name{{{_name(found.name)}}}. {latex_prose(_lemmas(sentences.verdict(found)))}\par}}"
         for one, known in zip(sentences.not_good(found), sentences.known(found), strict=True):
@@ -164,18 +177,21 @@ class _Writer:
             yield f"Laws used, besides definitions and claims: {laws}."
 
     def _control(self, control: ControlPart) -> Iterator[str]:
-        """A control, its equation, and what that speaks of."""
-        witness = latex_prose(sentences.witness(control))
-        yield _command("control", _name(control.name), latex_prose(control.words), witness)
+        """A control, its equation, what that speaks of, and where it fails."""
+        words = latex_prose(control.words)
         if control.says is not None:
-            letters = sentences.not_all(control, list(map(self.notation.letter, control.says.variables)), "$")
-            equation = self._broken(self.notation.equation(control.says.left, control.says.right))
-            yield _command(_wide("defined", equation), equation, letters)
+            letters = list(map(self.notation.letter, control.says.variables))
+            words += rf" {sentences.not_all(control, letters, '$')}:"
+        yield _command("control", _name(control.name), words)
+        if control.says is not None:
+            yield _command("start", self._broken(self.notation.equation(control.says.left, control.says.right)))
             for n, one in enumerate(control.says.where):
-                formula = f"{self._plain(one.entry)} = {self._formula(one.body)}"
-                yield _command(_wide("defined", formula), formula, "" if n else "where")
+                yield from () if n else [r"where\par\nopagebreak"]
+                yield _command("start", f"{self._plain(one.entry)} = {self._formula(one.body)}")
             if alike := likened(control.says, self.notation):
                 yield rf"{{\small {_pieces(alike)}.\par}}"
+        witness = sentences.witness(control)
+        yield rf"{{\small\raggedright {latex_prose(witness[:1].upper() + sentences.ended(witness[1:]))}\par}}"
 
     # ------------------------------------------------------------ claims
 

@@ -30,15 +30,15 @@ PREAMBLE = r"""
 #let start(it) = line([], it, [], (6mm, 154mm, 0mm))
 #let opening(it) = start(it)
 #let step(n, it, why) = line(n, [$=$ #it], why, (6mm, 108mm, 43mm))
-#let widestep(n, it, why) = { line(n, [$=$ #it], [], (6mm, 154mm, 0mm)); line([], [], why, (6mm, 108mm, 43mm)) }
+#let below(why) = block(above: 0.3em, below: 0.9em, grid(columns: (117mm, 43mm), column-gutter: 3mm, [], small(why)))
+#let widestep(n, it, why) = { line(n, [$=$ #it], [], (6mm, 154mm, 0mm)); below(why) }
 #let stage(n, it, why) = line(n, it, why, (6mm, 90mm, 61mm))
 #let sign(it, range, what) = block(above: 0.6em, below: 0.6em, grid(
   columns: (38mm, 48mm, 74mm), column-gutter: 2mm, it, range, what))
 #let widesign(it, range, what) = { line([], it, [], (0mm, 160mm, 0mm)); sign([], range, what) }
 #let defined(it, why) = line([], it, why, (0mm, 114mm, 43mm))
-#let widedefined(it, why) = { line([], it, [], (0mm, 160mm, 0mm)); line([], [], why, (0mm, 114mm, 43mm)) }
-#let control(what, words, where) = block(above: 1em, breakable: false, grid(
-  columns: (82mm, 79mm), column-gutter: 4mm, [#name(what)\ #words], small(where)))
+#let widedefined(it, why) = { line([], it, [], (0mm, 160mm, 0mm)); below(why) }
+#let control(what, words) = block(above: 1.2em, sticky: true)[#name(what)#h(1em)#words]
 #let lemma = counter("lemma")
 #let theorem(it) = block[*Theorem.* #emph(it)]
 #let claim(what, it) = { lemma.step(); block(above: 1.2em)[*Lemma #context lemma.display()* (#what)*.* #emph(it)] }
@@ -56,7 +56,9 @@ _FORMULAS = {
     "statement": (0,), "start": (0,), "opening": (0,), "step": (1,), "widestep": (1,), "stage": (1,), "sign": (0, 1),
     "widesign": (0, 1), "defined": (0,), "widedefined": (0,), "control": (),
 }  # fmt: skip
-_ARGUMENTS = {"statement": 2, "start": 1, "opening": 1, "sign": 3, "widesign": 3, "defined": 2, "widedefined": 2}
+_ARGUMENTS = {"statement": 2, "start": 1, "opening": 1, "defined": 2, "widedefined": 2, "control": 2}
+#: commands that pages without running heads and without an outline do without, and how many arguments they have
+_UNUSED = {"vspace": 1, "running": 1, "outline": 2}
 _WORDS = {
     r"\dots": "…", r"\textbackslash": r"\\", r"\textasciitilde": r"\~", r"\textasciicircum": r"\^", r"\textless": r"\<",
     r"\textgreater": r"\>", "~": r"\u{a0}", "``": "“", "''": "”", "--": "–", "---": "—", r"\\": "\\ ",
@@ -157,8 +159,9 @@ class _Reader:
         if name in ("label", "pageref"):
             target = self._raw()
             return f"#page-of(<{_label(target)}>)" if name == "pageref" else ""
-        if name == "vspace":
-            self._raw()
+        if name in _UNUSED:
+            for _ in range(_UNUSED[name]):
+                self._raw()
             return ""
         if name not in _FORMULAS:
             raise Problem(f"\\{name} is not known", where="the document")
