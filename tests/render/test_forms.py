@@ -102,13 +102,15 @@ def test_a_fragment_has_labels_and_no_preamble(proved: Callable[[str], Report]) 
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
-def test_all_fragments_compile_in_one_paper(proved: Callable[[str], Report], tmp_path: Path) -> None:
+def test_all_fragments_compile_in_one_paper_of_two_columns(proved: Callable[[str], Report], tmp_path: Path) -> None:
     for name in theorem_names():
         (tmp_path / f"{name}.tex").write_text(latex_fragment(derivation(proved(name))), encoding="utf-8")
     (tmp_path / "wrong.tex").write_text(latex_fragment(derivation(prove(WRONG, recheck=False))), encoding="utf-8")
     inputs = "".join(rf"\input{{{name}}}" for name in (*theorem_names(), "wrong"))
-    paper = r"\documentclass{article}\usepackage{amsmath,amsthm}\allowdisplaybreaks\begin{document}" + inputs
-    (tmp_path / "paper.tex").write_text(paper + r"\end{document}", encoding="utf-8")
+    paper = r"\documentclass[twocolumn]{article}\usepackage{amsmath,amsthm}\begin{document}" + inputs
+    name = "combined-projection-eq-separate-heads"
+    end = rf"See \eqref{{eq:{name}:Q}} and \ref{{lem:{name}:Q}}.\cut\end{{document}}"
+    (tmp_path / "paper.tex").write_text(paper + r"\newcommand{\cut}{uncut}" + end, encoding="utf-8")
     for _ in range(2):
         ended = subprocess.run(
             ["pdflatex", "-interaction=nonstopmode", "paper.tex"], cwd=tmp_path, capture_output=True, timeout=120,
@@ -119,6 +121,7 @@ def test_all_fragments_compile_in_one_paper(proved: Callable[[str], Report], tmp
     assert not re.search(r"^!|undefined|multiply", log, re.MULTILINE)
     wide = [float(found) for found in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide", log)]
     assert max(wide, default=0.0) <= 5
+    assert "Overfull \\vbox" not in log, "a proof may go on in the next column"
 
 
 # ---------------------------------------------------------------- a notebook

@@ -1,7 +1,8 @@
 r"""A derivation in LaTeX for ``\input`` into a paper: no preamble, labels, nothing needed but amsmath and amsthm.
 
 Defines `latex_fragment`.  Labels are ``thm:NAME``, and for each claim ``lem:NAME:CLAIM`` and ``eq:NAME:CLAIM``.  The
-paper's own environment ``lemma`` is used if it has one.
+paper's own environment ``lemma`` is used if it has one.  Formulas are broken by TeX where the column of the paper ends,
+be it one of two; the commands for that are defined in a group, so that nothing of the paper is changed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 
 from mha_sym.render import sentences
 from mha_sym.render.derivation import ClaimPart, Derivation, Step
-from mha_sym.render.formulas.breaks import plain, rows
+from mha_sym.render.formulas.breaks import MARK, level_of, plain
 from mha_sym.render.formulas.latex_width import latex_width
 from mha_sym.render.formulas.scripts import Latex, latex_escape
 from mha_sym.render.matrices import same_formula, stage
@@ -19,14 +20,25 @@ from mha_sym.render.prose import latex_prose, latex_words
 from mha_sym.render.signs import Words, naming, only, sign_rows
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
-#: widths of the letter M: of a row, and of the widest formula with the widest reason if they stand side by side
-LINE, BESIDE = 28.0, 30.0
+#: formulas narrower than this, in widths of the letter M, fit into a column of two and need no places to be broken at
+NARROW = 16.0
+#: reasons narrower than this are not broken
+REASON = 22.0
+
+#: ``\cut``: where a formula may be broken; ``\broken``: such a formula; ``\shown``: one alone; ``\follows``: one with
+#: its reason, at the right of its last line or below it; ``\done``: the end of a proof, in the line of that reason
+COMMANDS = r"""\def\cut#1{\penalty#1\relax}%
+\def\broken#1{\binoppenalty=10000 \relpenalty=10000 \lineskiplimit=2pt \lineskip=4pt $\displaystyle #1$}%
+\def\shown#1{\par\vskip 2pt{\noindent\leftskip=1em\hangindent=1.5em\hangafter=1 \broken{#1}\par}\vskip 2pt plus 1pt}%
+\def\follows#1#2{\par{\noindent\leftskip=1em\hangindent=1.5em\hangafter=1 \broken{#1}%
+  \nobreak\hfill\penalty50\hspace{1em}\null\nobreak\hfill{\footnotesize #2}\parfillskip=0pt\par}\vskip 2pt plus 1pt}%
+\def\done{\ifcsname qedhere\endcsname\qedhere\fi}"""
 
 
 class _Narrow(Latex):
     """The script of a page with wide margins."""
 
-    FRACTION = 22.0
+    FRACTION = 16.0
 
 
 def latex_fragment(found: Derivation) -> str:
@@ -47,6 +59,7 @@ class _Writer:
         yield f"% {found.name}; needs amsmath and amsthm."
         yield r"\ifcsname lemma\endcsname\else\newtheorem{lemma}{Lemma}\fi"
         yield r"\begingroup\emergencystretch=4em\raggedright"
+        yield COMMANDS
         yield rf"\paragraph{{{latex_prose(found.title)}.}}\label{{thm:{_label(found.name)}}}"
         yield latex_prose(found.words) + " " + _verdict(found)
         for one, known in zip(sentences.not_good(found), sentences.known(found), strict=True):
@@ -87,10 +100,7 @@ class _Writer:
     def _definitions(self, defined: tuple[DefinedRow, ...]) -> Iterator[str]:
         if defined:
             yield "Write"
-            yield r"\begin{gather*}"
-            lines = [r" \\ ".join(self._rows(self.notation.equation(one.entry, one.body))) for one in defined]
-            yield " \\\\\n".join(lines) + "."
-            yield r"\end{gather*}"
+            yield from (rf"\shown{{{self._broken(self.notation.equation(one.entry, one.body))}}}" for one in defined)
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         """A lemma, in matrices where that can be done, and its proof entry by entry."""
@@ -98,14 +108,16 @@ class _Writer:
         yield rf"\begin{{lemma}}[{latex_escape(claim.name)}]\label{{lem:{_label(self.found.name)}:{name}}}"
         yield f"{latex_prose(claim.words.rstrip('.'))}:" if claim.words else ""
         yield rf"\begin{{equation}}\label{{{self._target(claim)}}}"
-        first, *more = self._rows(stage(claim, self.notation))
-        body = first if not more else r"\begin{gathered}" + r" \\ ".join([first, *more]) + r"\end{gathered}"
-        yield from (body, r"\end{equation}", r"\end{lemma}")
+        formula = self._broken(stage(claim, self.notation))
+        wide = rf"\parbox{{\dimexpr\linewidth-5em}}{{\centering\broken{{{formula}}}}}"
+        yield from (wide if r"\cut" in formula else formula, r"\end{equation}", r"\end{lemma}")
         if not claim.good:
             yield rf"\textbf{{{latex_prose(sentences.below(claim))}}}"
         yield from self._definitions(claim.defined)
         if claim.proofs:
-            yield from (r"\begin{proof}", *self._inside(claim), r"\end{proof}")
+            *lines, last = self._inside(claim)
+            end = rf"{last.removesuffix('}')}\done}}" if last.startswith(r"\follows") else last
+            yield from (r"\begin{proof}", *lines, end, r"\end{proof}")
 
     def _inside(self, claim: ClaimPart) -> Iterator[str]:
         for condition in claim.conditions:
@@ -118,18 +130,15 @@ class _Writer:
         letters = [self.notation.letter(name) for name in claim.variables]
         yield f"{sentences.positions(letters, '$').capitalize() or 'In numbers'}:"
         for proof in claim.proofs:
-            yield from (r"\begin{align*}", *self._proof(proof.steps), r"\end{align*}")
+            yield from self._proof(proof.steps)
 
     def _proof(self, steps: tuple[Step, ...]) -> Iterator[str]:
-        """The lines; reasons stand beside all of them or below all of them."""
-        formulas = [self._rows(("{}= " if n else "") + self.notation.term(one.term)) for n, one in enumerate(steps)]
-        reasons = ["", *map(self._because, steps[1:])]
-        widths = (latex_width(row) for found in formulas for row in found)
-        beside = max(widths) + max(map(latex_width, reasons)) <= BESIDE and all(len(found) == 1 for found in formulas)
-        lines = [
-            row for found, reason in zip(formulas, reasons, strict=True) for row in _aligned(found, reason, beside)
-        ]
-        yield " \\\\\n".join(lines)
+        """The lines, each with its reason."""
+        yield rf"\shown{{{self._broken(self.notation.term(steps[0].term))}}}"
+        for step in steps[1:]:
+            reason = self._because(step)
+            whole = rf"\mbox{{{reason}}}" if latex_width(reason) <= REASON else reason
+            yield rf"\follows{{{{}}= {self._broken(self.notation.term(step.term))}}}{{{whole}}}"
 
     def _because(self, step: Step) -> str:
         if step.rule == "lemma":
@@ -137,20 +146,14 @@ class _Writer:
             return rf"by~\eqref{{{self._target(claim)}}}"
         return latex_prose(step.reason)
 
-    def _rows(self, formula: str) -> list[str]:
-        return rows(formula, LINE, measure=latex_width)
+    def _broken(self, text: str) -> str:
+        """The formula, with places to break it if it may need any."""
+        if latex_width(text) <= NARROW:
+            return plain(text)
+        return MARK.sub(lambda found: rf"\cut{{{40 * level_of(found[0])}}}", text)
 
     def _target(self, claim: ClaimPart) -> str:
         return f"eq:{_label(self.found.name)}:{_label(claim.name)}"
-
-
-def _aligned(formula: list[str], reason: str, beside: bool) -> Iterator[str]:
-    """The rows of one line, the reason beside or below."""
-    first, *more = formula
-    yield f" & {first}" + (rf" && \text{{{reason}}}" if beside and reason else "")
-    yield from (rf" & \qquad {row}" for row in more)
-    if reason and not beside:
-        yield rf" & \qquad\qquad \text{{({reason})}}"
 
 
 def _verdict(found: Derivation) -> str:
