@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Index, Term
+from mha_sym.proof.theorem import Verdict
 from mha_sym.render import sentences
 from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof
 from mha_sym.render.formulas.breaks import MARK, level_of, plain
@@ -191,7 +192,8 @@ class _Writer:
             if alike := likened(control.says, self.notation):
                 yield rf"{{\small {_pieces(alike)}.\par}}"
         witness = sentences.witness(control)
-        yield rf"{{\small\raggedright {latex_prose(witness[:1].upper() + sentences.ended(witness[1:]))}\par}}"
+        alarm = "" if control.verdict is Verdict.REFUTED else r"\color{alarm}"
+        yield rf"{{\small\raggedright{alarm} {latex_prose(witness[:1].upper() + sentences.ended(witness[1:]))}\par}}"
 
     # ------------------------------------------------------------ claims
 
