@@ -70,12 +70,19 @@ def _counts(counts: Counts) -> dict[str, str]:
     """The quantities as a table."""
     text = count_table(counts)
     rows = [
-        rf"\text{{{latex_text(one.name.replace('_', ' '))}}} & {sympy.latex(getattr(counts, one.name))}"
+        rf"\text{{{latex_text(one.name.replace('_', ' '))}}} & {_number(getattr(counts, one.name))}"
         for one in fields(counts)
     ]
     table = rf"\begin{{array}}{{ll}} {(chr(92) * 2 + ' ').join(rows)} \end{{array}}"
     cell = _cell(f"<pre>{escaped(text)}</pre>")
     return {"text/html": cell, "text/latex": rf"$\displaystyle {table}$", "text/plain": text}
+
+
+def _number(count: sympy.Expr | int) -> str:
+    """A count, with sizes as the field writes them."""
+    if isinstance(count, int):
+        return str(count)
+    return str(sympy.latex(count, symbol_names={one: latex_formula(str(one)) for one in count.free_symbols}))
 
 
 def _trace(steps: Trace) -> dict[str, str]:

@@ -157,6 +157,7 @@ def test_counts_are_shown_as_their_table() -> None:
     counts = count(rearrange(X, "t -> t") * X)
     shown = counts._repr_mimebundle_()
     assert shown["text/plain"] == count_table(counts) and "pointwise operations" in shown["text/html"]
+    assert r"d_{\mathrm{model}}" in count(Input("W", (axis("m", "d_model"),), "weight"))._repr_latex_()
     assert ElementTree.fromstring(shown["text/html"]).get("class") == "mha-sym"
     assert r"\text{pointwise} & T\\" in shown["text/latex"]
 

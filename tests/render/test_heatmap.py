@@ -97,6 +97,12 @@ def test_many_positions_and_heads() -> None:
     assert len(maps(shown)[0].texts) == 14 * 12
 
 
+def test_many_long_maps_fit_on_a_screen() -> None:
+    figure = weights_figure(np.full((12, 40, 40), 1 / 40))
+    assert max(figure.get_size_inches()) < 20
+    assert all(len(place.get_xticks()) <= 17 for place in maps(figure))
+
+
 def test_torch_weights() -> None:
     torch = pytest.importorskip("torch")
     weights = torch.softmax(torch.zeros(2, 3, 4, requires_grad=True, dtype=torch.bfloat16), -1)

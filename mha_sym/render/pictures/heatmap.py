@@ -22,9 +22,8 @@ Weights = np.ndarray[Any, Any]
 
 #: maps with more cells than this have no numbers in them
 _NUMBERS = 12 * 12
-#: more positions than this are not all labelled
-_LABELS = 24
-_CELL = 0.42
+#: inches: a cell with its number, the least and the most of a map without numbers, and the room of a label
+_CELL, _LEAST, _MOST, _LABEL = 0.42, 2.0, 3.4, 0.2
 
 
 def weights_figure(
@@ -65,12 +64,12 @@ def weights_figure(
     cols = _names(other, positions, "keys")
     across = _across(count, columns)
     down = -(-count // across)
-    wide, high = (max(2.0, _CELL * min(n, 32)) for n in (positions, queries))
+    shown = heads.size // count <= _NUMBERS if numbers is None else numbers
+    wide, high = (_inches(n, shown) for n in (positions, queries))
     size = (across * (wide + 0.9) + 0.8, down * (high + 1.1) + 0.6)
     figure: Figure = figure_class(figsize=size, layout="constrained")
     figure.suptitle(title)
     grid = figure.subplots(down, across, squeeze=False)
-    shown = heads.size // count <= _NUMBERS if numbers is None else numbers
     top = max(1.0, float(heads.max()))
     for number, place in enumerate(grid.flat):
         if number >= count:
@@ -82,6 +81,11 @@ def weights_figure(
     bar = figure.colorbar(image, ax=list(grid.flat), shrink=0.8)
     bar.set_label("weight A[r, t, s]")
     return figure
+
+
+def _inches(count: int, numbers: bool) -> float:
+    """How long the side of a map with so many positions is."""
+    return max(_LEAST, _CELL * min(count, 32) if numbers else min(_MOST, _CELL * count))
 
 
 def _figure_class() -> Any:
@@ -155,7 +159,7 @@ def _map(place: Axes, head: Weights, title: str, rows: Sequence[str], cols: Sequ
     place.set_ylabel("query position t")
     slanted = any(len(name) > 3 for name in cols)
     for names, set_ticks in ((cols, place.set_xticks), (rows, place.set_yticks)):
-        step = -(-len(names) // _LABELS)
+        step = -(-len(names) // int(_MOST / _LABEL)) if len(names) * _CELL > _MOST else 1
         set_ticks(range(0, len(names), step), names[::step], fontsize=8)
     if slanted:
         place.tick_params(axis="x", labelrotation=45)
