@@ -444,6 +444,15 @@ class TestDerive:
         assert capsys.readouterr() == ("", "")
         assert list(tmp_path.iterdir()) == [target]
 
+    @pytest.mark.parametrize(
+        ("name", "style"), [("d.html", "html"), ("d.TEX", "latex"), ("d.md", "markdown"), ("d.json", "json")]
+    )
+    def test_a_file_is_written_as_it_is_called(self, name: str, style: str, tmp_path: Path) -> None:
+        assert main(["derive", "same", "-o", str(tmp_path / name)]) == Exit.OK
+        assert (tmp_path / name).read_text(encoding="utf-8") == f"∀ same: {style}\n"
+        assert main(["derive", "same", "-o", str(tmp_path / name), "--format", "unicode", "--force"]) == Exit.OK
+        assert (tmp_path / name).read_text(encoding="utf-8") == "∀ same: stages\n"
+
     def test_file_that_exists_is_kept(self, tmp_path: Path, capsys: Capture) -> None:
         target = tmp_path / "d.txt"
         target.write_text("mine")
@@ -491,6 +500,12 @@ class TestDerive:
 
 
 # ---------------------------------------------------------------- trace and count
+
+
+def test_a_trace_is_written_as_its_file_is_called(tmp_path: Path) -> None:
+    for name, begins in (("t.svg", "<svg "), ("t.json", "{"), ("t.txt", "step ")):
+        assert main(["trace", "-o", str(tmp_path / name)]) == Exit.OK
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
 
 
 @pytest.mark.parametrize("form", ["combined", "separate", "head_sum"])

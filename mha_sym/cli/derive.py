@@ -31,7 +31,7 @@ _BOOKS = ", ".join(BOOKS[:-1]) + f" or {BOOKS[-1]}"
 @click.command(short_help="Write a derivation, step by step with reasons, or a book of all.")
 @click.argument("theorems", metavar="[NAME|PATH]", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All theorems as a book in the directory of -o: html, latex or pdf.")
-@click.option("--format", "style", type=click.Choice(FORMATS), help="Form; unicode if omitted, html for --from.")
+@click.option("--format", "style", type=click.Choice(FORMATS), help="Form; that of FILE's name if omitted.")
 @click.option("--detail", is_flag=True, help="In Unicode: open every claim into its steps.")
 @click.option("--head", type=click.Choice(["r", "h", "i"]), default="r", show_default=True, help="Letter of a head.")
 @click.option("--vectors", type=click.Choice(["row", "column"]), default="row", show_default=True, help="x W, or W x.")
@@ -55,8 +55,8 @@ def derive(
 
     _refuse_mixed(theorems, every, code, heads)
     if code is not None:
-        return _from_code(code, heads, style or _form(output), output, force)
-    style = style or "unicode"
+        return _from_code(code, heads, style or _form(output, "html"), output, force)
+    style = style or _form(None if every else output, "unicode")
     if every and (output is None or style not in BOOKS):
         raise click.UsageError(f"--all writes a book into a directory: give -o DIRECTORY and --format {_BOOKS}.")
     if output is None and style == "pdf":
@@ -139,9 +139,9 @@ def _verdict(reports: Iterable[Report], shown: Iterable[Derivation]) -> int:
     return Exit.FAILED if failed or denied else Exit.OK
 
 
-def _form(output: Path | None) -> str:
-    """The form of a page about code that is meant by the name of its file."""
-    return "html" if output is None else PAGES.get(output.suffix.lower(), "html")
+def _form(output: Path | None, otherwise: str) -> str:
+    """The form that is meant by the name of a file."""
+    return otherwise if output is None else {**PAGES, ".pdf": "pdf"}.get(output.suffix.lower(), otherwise)
 
 
 def _from_code(target: str, heads: int | None, style: str, output: Path | None, force: bool) -> int:

@@ -24,20 +24,23 @@ WRONG = ("raw_reshape", "factors_swapped", "transpose_left_out", "join_without_t
 @click.command(short_help="Trace the axes of a layer, step by step.")
 @layer_options
 @click.option("--stage", type=click.Choice(STAGES), default="y", show_default=True, help="Stop at this stage.")
-@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="What to write.")
+@click.option("--format", "style", type=click.Choice(FORMATS), help="Form; that of FILE's name if omitted, else text.")
 @click.option("--wrong", type=click.Choice(WRONG), help="Draw the way into heads, and this wrong way beside it.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @json_option
 @traceback_option
 def trace(
-    form: str, stage: str, style: str, wrong: str | None, output: Path | None, force: bool, as_json: bool, **sizes: Any
-) -> None:
+    form: str, stage: str, style: str | None, wrong: str | None, output: Path | None, force: bool, as_json: bool,
+    **sizes: Any,
+) -> None:  # fmt: skip
     """Trace the axes of a layer, with names and sizes, step by step; sizes that are not given stay symbols.
 
     With --format svg a picture in which every axis keeps its colour and pattern; with --wrong NAME besides, the
     right and the wrong way into heads (or back), number by number at small sizes.
     """
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    style = style or (ending if ending in FORMATS else "text")
     if as_json and style == "svg":
         raise click.UsageError("--json and --format svg are two different things.")
     if wrong and style != "svg":
