@@ -11,7 +11,7 @@ from dataclasses import replace
 from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, Stages, combined
 from mha_sym.attention.variants import edited, keep_mask, some_key_kept
-from mha_sym.expr import Input, Scalar, Split
+from mha_sym.expr import Input, Reduce, Repeat, Scalar, Split, as_expr
 from mha_sym.library import run
 from mha_sym.pattern import einsum
 from mha_sym.proof.theorem import Claim, Control, Theorem
@@ -65,6 +65,10 @@ THEOREM = Theorem(
         ),
         Claim("weights", whole.weights, no_key_bias.weights, "The weights are the same with b_K and without."),
         Claim("key_bias", whole.y, no_key_bias.y, "The output is the same with b_K and without."),
+        Claim(
+            "rows", Reduce("sum", whole.weights, (d.s,)), Repeat(as_expr(1), (d.b, d.h, d.t)),
+            "The weights of a query add up to one, in every head.",
+        ),
         Claim(
             "Z", whole.z, no_value_bias.z + Split(w.b_v, d.hv),
             "With b_V the output of head r is larger by the bias of its values, at every query.",

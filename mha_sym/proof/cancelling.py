@@ -1,6 +1,6 @@
-"""Search, cancelling: a value against its inverse, found inside a product or across the addends of a sum.
+"""Search, cancelling: a value against its inverse, inside a product or across the addends of a sum, and known sums.
 
-Defines `cancel_in_monomial` and `cancel_in_sum`.  Not trusted.
+Defines `cancel_in_monomial`, `cancel_in_sum` and `put_known_sum`.  Not trusted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from mha_sym.proof.rewrite import Path, Rewriter, atoms_of, entries, match_entry
 from mha_sym.proof.terms import (
     Add,
     Apply,
+    Bind,
+    Entry,
     Index,
     Mul,
     Term,
@@ -77,6 +79,33 @@ def _given(rw: Rewriter, value: Term) -> tuple[tuple[int, tuple[Index, ...]], ..
                 if at is not None:
                     found.append((number, at))
     return tuple(dict.fromkeys(found))
+
+
+def put_known_sum(rw: Rewriter, term: Term, path: Path) -> Term | None:
+    """``sum_s b a_s = b c`` where ``sum_s a_s = c`` was proved before, as it is of the weights of a row."""
+    variables, _, atoms = atoms_of(term)
+    for name, goal in rw.context.lemmas.items():
+        if not (isinstance(goal.left, Bind) and isinstance(goal.left.body, Entry)):
+            continue
+        for var in variables:
+            depending = [one for one in atoms if var.name in free(one)]
+            if len(depending) == 1 and domain_key(var.domain) == domain_key(goal.left.var.domain):
+                at = match_entry(goal.left.body, depending[0], (*goal.variables, goal.left.var))
+                if at is not None and at[-1] == var:
+                    return _put_known_sum(rw, term, path, var, name, at[:-1])
+    return None
+
+
+def _put_known_sum(
+    rw: Rewriter, term: Term, path: Path, var: Var, name: str, at: tuple[Index, ...]
+) -> Term:
+    term = rw.innermost(term, path, [var.name])
+    _, depth, _ = atoms_of(term)
+    place = depth[1:]
+    term = rw.inside(term, path, place, rw.leave)
+    if isinstance(product := at_path(term, place), Mul):
+        place = (*place, next(n for n, one in enumerate(product.args) if isinstance(one, Bind)))
+    return rw.within(term, path, place, "lemma", name=name, at=at, back=False)
 
 
 def cancel_in_sum(rw: Rewriter, term: Add, path: Path) -> Term | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from mha_sym.proof.cancelling import cancel_in_monomial, cancel_in_sum
+from mha_sym.proof.cancelling import cancel_in_monomial, cancel_in_sum, put_known_sum
 from mha_sym.proof.monomial import LAWS, guards
 from mha_sym.proof.order import canonical_key
 from mha_sym.proof.rewrite import Path, Rewriter, entries, match_entry, mentions, without_number
@@ -56,6 +56,11 @@ class Normaliser(Rewriter):
             back, pattern = _direction(lemma.left, lemma.right)
             if pattern is not None:
                 self._lemmas.setdefault(pattern.name, []).append((name, back, pattern))
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Names of the tensors of which a claim that was proved says what they are."""
+        return frozenset(self._lemmas)
 
     def run(self, term: Term) -> Term:
         """The normal form, its sums in canonical order."""
@@ -105,13 +110,16 @@ class Normaliser(Rewriter):
 
     def _opened(self, term: Entry, path: Path) -> Term | None:
         """What an entry is by a claim that was proved, by its definition or by a table; None if it stays."""
+        defined = term.name in self.context.definitions
+        if defined and term.name not in self.opened:
+            return None
         for name, back, pattern in self._lemmas.get(term.name, ()):
             at = match_entry(pattern, term, self.context.lemmas[name].variables)
             if at is not None:
                 new = self.try_emit("lemma", term, path, name=name, at=at, back=back)
                 if new is not None:
                     return new
-        if term.name in self.opened and term.name in self.context.definitions:
+        if defined:
             return self.emit("unfold", term, path)
         return self.try_emit("table", term, path) if term.name in self.context.tables else None
 
@@ -266,7 +274,7 @@ class Normaliser(Rewriter):
 
     def _monomial(self, term: Term, path: Path) -> Term:
         """Simplify a nest of sums around a product of atoms until no law applies."""
-        for law in (*LAWS, cancel_in_monomial):
+        for law in (*LAWS, put_known_sum, cancel_in_monomial):
             new = law(self, term, path)
             if new is not None:
                 return self.norm(new, path)

@@ -108,7 +108,29 @@ def _sums(term: Term) -> Iterator[Bind]:
 
 
 def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
-    """A certificate, not yet checked, or the two normal forms that differ.
+    """A certificate, not yet checked, or the two normal forms that differ; the shorter of two proofs.
+
+    What is known of one of the sides as a whole may be a detour, so that a proof without it is looked for as well.
+    """
+    sides = {one.name for one in (goal.left, goal.right) if isinstance(one, Entry)}
+    others = {name: one for name, one in context.lemmas.items() if not _is_about(one, sides)}
+    found = _search_goal(goal, context)
+    if len(others) == len(context.lemmas) or not isinstance(found, Certificate):
+        return found
+    without = _search_goal(goal, replace(context, lemmas=others))
+    return min(found, without, key=_length) if isinstance(without, Certificate) else found
+
+
+def _is_about(lemma: Goal, names: set[str]) -> bool:
+    return any(isinstance(one, Entry) and one.name in names for one in (lemma.left, lemma.right))
+
+
+def _length(certificate: Certificate) -> int:
+    return len(certificate.left) + len(certificate.right)
+
+
+def _search_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
+    """A certificate, or the two normal forms that differ.
 
     Definitions are opened one height at a time, those first that only one side mentions: what both sides
     share stays folded as long as possible, and is never opened when it need not be.
@@ -129,8 +151,9 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
                 return left, right
             written_out |= more
             continue
-        top = max(height[name] for name in choice)
-        opened |= {name for name in choice if height[name] == top}
+        known = choice & sides[0].known
+        top = max(height[name] for name in known or choice)
+        opened |= {name for name in known or choice if height[name] == top}
 
 
 class Prover:
