@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mha_sym.proof.terms import Index, Term
+from mha_sym.render.formulas.breaks import LEVELS, MARK, mark
 from mha_sym.render.formulas.changes import Path
 from mha_sym.render.formulas.coloured import Coloured
 from mha_sym.render.formulas.latex_width import latex_width
@@ -49,7 +50,7 @@ class Writer:
 
     def latex(self, text: str) -> str:
         """A formula in a box of its own."""
-        inside = mathml(text, display=True) if latex_width(text) <= NARROW else formula(text)
+        inside = mathml(text, display=True) if latex_width(text) <= NARROW else formula(_breakable(text))
         return f'<span class="formula">{inside}</span>'
 
     def inline(self, term: Term) -> str:
@@ -89,6 +90,21 @@ class Writer:
     def link(self, name: str) -> str:
         """The name, leading to its page."""
         return f'<a href="{escaped(self.links[name])}"><code>{escaped(name)}</code></a>'
+
+
+def _breakable(text: str) -> str:
+    """A wide formula with places to break it before its sign, if it has none, and inside long positions."""
+    if not MARK.search(text):
+        text = text.replace(" = ", f" {mark(0)}= ", 1)
+    return _POSITIONS.sub(_broken, text)
+
+
+_POSITIONS = re.compile(r"\[[^\[\]]*\\lfloor[^\[\]]*\]")
+
+
+def _broken(found: re.Match[str]) -> str:
+    inner = mark(LEVELS)
+    return found[0].replace(r",\,", rf",\,{inner}").replace(r" + \lfloor", rf" {inner}+ \lfloor")
 
 
 def glued(text: str) -> str:

@@ -88,6 +88,8 @@ ol.chain>li{grid-template-columns:1.6rem minmax(0,1fr)}
 ol.chain>li>.why{grid-column:2}
 ul.rows>li{grid-template-columns:minmax(0,1fr)}
 h1{font-size:1.4rem}
+th,td{padding-right:.7rem}
+th:last-child,td:last-child{padding-right:0}
 table.signs thead{position:absolute;clip-path:inset(50%);width:1px;height:1px;overflow:hidden}
 table.signs tr,table.signs td{display:block;border:0;padding:0}
 table.signs tr{border-bottom:1px solid var(--line);padding:.25rem 0}
