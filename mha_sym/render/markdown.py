@@ -59,7 +59,7 @@ class _Writer:
         if found.vocabulary.defined:
             yield from ("", "## Definitions", *self._definitions(found.vocabulary.defined))
         if found.claims:
-            yield from ("", "## Stage by stage", "", *markdown_table(["", "what equals what", "why"], self._stages()))
+            yield from ("", "## Stage by stage", "", *markdown_table(["claim", "what equals what", "why"], self._stages()))
         for claim in found.claims:
             yield from ("", *self._claim(claim))
         if found.controls:
@@ -91,7 +91,7 @@ class _Writer:
             reasons = [_prose(one.words) for one in defined]
             yield ""
             rows = [(_inline(one), reason) for one, reason in zip(formulas, reasons, strict=True)]
-            yield from markdown_table(["definition", ""], rows)
+            yield from markdown_table(["definition", "meaning"], rows)
 
     def _controls(self) -> Iterator[str]:
         for control in self.found.controls:

@@ -58,7 +58,8 @@ def test_both_ways_and_where_they_part(wrong: str) -> None:
     assert "Their axes part at step 2: (hk) of Qflat becomes h, k" in shown
     assert "in the code: raw reshape: the entries of Q" in shown
     assert "18 of 24 numbers in a wrong cell" in shown
-    formulas = [one.get("alttext") for one in ElementTree.fromstring(wrong).iter(f"{XHTML}math")]
+    boxes = (one for one in ElementTree.fromstring(wrong).iter(f"{XHTML}span") if one.get("class") == "formula")
+    formulas = [" ".join(part.get("alttext", "") for part in one.iter(f"{XHTML}math")) for one in boxes]
     assert "Q[b,r,t,j] = Q_flat[b,t, r d_k + j]" in formulas
     assert "Q[b,r,t,j] = Q_flat[b, ⌊(r T + t)/h⌋, ((r T + t) mod h) d_k + j]" in formulas
 
