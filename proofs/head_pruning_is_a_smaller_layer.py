@@ -15,7 +15,7 @@ from mha_sym.attention.forms import Options, combined
 from mha_sym.attention.variants import edited, keep_mask, some_key_kept
 from mha_sym.axes import Axis, axis, blocks
 from mha_sym.count import number, parameter_expr
-from mha_sym.expr import Block, Blocks, Expr, Input, Join, Rename, Repeat, Split, as_expr
+from mha_sym.expr import Block, Blocks, Expr, Input, Join, Named, Rename, Repeat, Split, as_expr
 from mha_sym.library import run
 from mha_sym.proof.theorem import Claim, Control, Theorem
 
@@ -72,7 +72,8 @@ def kept(stage: Expr) -> Expr:
 
 
 on_and_off = end_to_end(Repeat(as_expr(1), (stay,)), Repeat(as_expr(0), (go,)))
-pruned = edited(big, whole_biased, many_biased, masks, z=whole_biased.z * on_and_off)
+gated = Named(whole_biased.z * on_and_off, "Z'", "the gate", "Z with the gates on it: 1 for heads that stay, else 0")
+pruned = edited(big, whole_biased, many_biased, masks, z=gated)
 m, d_k, d_v, h, p = d.m.size, d.k.size, d.v.size, stay.size, go.size
 saved = p * (2 * m * d_k + 2 * m * d_v)
 

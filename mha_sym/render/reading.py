@@ -39,6 +39,8 @@ from mha_sym.render.formulas.occurring import entries_of, names_of
 #: which steps come first where there is a choice: open names and use what is known, then calculate
 PRECEDENCE = {"arithmetic": 0, "unfold": 1, "table": 1, "lemma": 2, "pull": 3, "exchange": 3, "spread": 3}
 
+#: why a line is what it is after arithmetic that is a step to a reader
+EXP_OF_ZERO = "exp(0) = 1"
 #: why two lines are equal in which factors stand inside other sums
 INTO_SUMS, OUT_OF_SUMS = "factors moved into sums", "factors moved out of sums"
 REGROUPED = "factors moved into sums or out of them"
@@ -118,6 +120,8 @@ class _Side:
         """The law of a step, and what it opens or uses."""
         if step.rule in ("lemma", "reindex"):
             return step.rule, str(step.args["name"]).partition("#")[0]
+        if step.rule == "arithmetic" and isinstance(place, Apply) and place.name == "exp":
+            return step.rule, EXP_OF_ZERO
         return step.rule, place.name if isinstance(place, Entry) else ""
 
     def _write(self, replayed: Iterable[tuple[Step, Term, Term]]) -> None:
@@ -131,18 +135,25 @@ class _Side:
             if step.rule == "pull" and last.rule == "distribute" and not waits and _multiplies(place):
                 self.lines[-1] = replace(last, term=after)  # a factor times a sum is the distributive law
                 continue
-            if card.silent:
+            rule, name = label = self._label(step, place)
+            if _silent(label) or _only_numbers(step, place):
                 waits = waits or step.rule != "arithmetic" or len(self.lines) == 1
                 if not waits:
                     self.lines[-1] = replace(last, term=after)
                 continue
             waits = False
-            rule, name = self._label(step, place)
             if (last.rule, last.name) == (rule, name):
                 self.lines[-1] = replace(last, term=after)
             else:
                 reason = self.reasons.get(name, card.reason) if rule == "unfold" else card.reason
+                reason = name if rule == "arithmetic" else reason
                 self.lines.append(Line(after, rule, name, reason))
+
+
+def _only_numbers(step: Step, place: Term) -> bool:
+    """Whether nothing but numbers and sizes is put in front of a sum."""
+    factors = flat_args(place.body) if step.rule == "factor" and isinstance(place, Bind) else ()
+    return bool(factors) and all(isinstance(factors[n], Num | Size) for n in step.args["positions"])
 
 
 def _multiplies(product: Term) -> bool:
@@ -315,7 +326,7 @@ def ordered(steps: Sequence[Step], labels: Sequence[tuple[str, str]]) -> tuple[S
     while waiting:
         ready = [n for n, before in waiting.items() if not before]
         chosen = min(ready, key=lambda n: (_rank(labels[n], current), n))
-        if not CARDS[labels[chosen][0]].silent:
+        if not _silent(labels[chosen]):
             current = labels[chosen]
         order.append(chosen)
         del waiting[chosen]
@@ -328,7 +339,12 @@ def _rank(label: tuple[str, str], current: tuple[str, str] | None) -> int:
     """More of the same first, then arithmetic, then by `PRECEDENCE`; factors are moved when names are open."""
     if label == current:
         return -1
-    return PRECEDENCE.get(label[0], 4)
+    return PRECEDENCE.get(label[0], 4) if label[1] != EXP_OF_ZERO else 4
+
+
+def _silent(label: tuple[str, str]) -> bool:
+    """Whether a step is none to a reader, by its rule and subject."""
+    return CARDS[label[0]].silent and label[1] != EXP_OF_ZERO
 
 
 def _meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

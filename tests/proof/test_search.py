@@ -310,6 +310,49 @@ def test_lemmas_are_used_towards_what_is_simpler() -> None:
         assert "unfold" not in {step.rule for step in (*found.left, *found.right)}
 
 
+def rules_of(found: object) -> list[str]:
+    assert isinstance(found, Certificate)
+    return [step.rule for step in (*found.left, *found.right)]
+
+
+def test_what_was_proved_of_a_tensor_is_used_where_it_would_be_opened() -> None:
+    """Weights that both sides have were replaced by what they equal, on both sides."""
+    context = replace(CTX, lemmas=LEMMAS)
+    assert rules_of(proof(add(e("D", s, r), e("F", c)), add(e("F", c), e("D", s, r)), context)) == []
+    factors = mul(e("z", Part(c, HK, 0)), e("z", Part(c, HK, 1)))
+    assert rules_of(proof(mul(e("D", s, r), e("F", c)), mul(e("D", s, r), factors), context)).count("lemma") == 0
+
+
+def test_the_shorter_of_two_proofs_is_taken() -> None:
+    """The last claim said what the left side is, in other terms than the right side."""
+    one = replace(CTX, definitions={
+        **CTX.definitions, "P": Definition((s,), mul(e("g", s), e("k", s))), "R": Definition((s,), e("P2", s)),
+        "P2": Definition((s,), mul(e("k", s), e("g", s))),
+    }, lemmas={"last": Goal("last", (s,), e("P", s), e("R", s))})  # fmt: skip
+    assert rules_of(proof(e("P", s), mul(e("g", s), e("k", s)), one)) == ["unfold"]
+    assert "lemma" in rules_of(proof(e("P", s), e("R", s), one))
+
+
+def test_a_sum_that_is_known_is_put_in() -> None:
+    rows = Goal("rows", (t,), over(e("A", t, s), s), ONE)
+    softmax = Definition((t, s), mul(row, inv(over(row, s))))
+    context = replace(CTX, definitions={**CTX.definitions, "A": softmax}, lemmas={"rows": rows})
+    for left, right in (
+        (over(mul(e("A", p, u), add(e("y", u), x)), u), add(over(mul(e("A", p, u), e("y", u)), u), x)),
+        (over(mul(x, e("A", p, s), e("y", t)), s, t), mul(x, over(e("y", t), t))),
+    ):
+        found = rules_of(proof(left, right, context))
+        assert "lemma" in found and "unfold" not in found
+    false = proof(over(mul(e("A", u, s), e("g", u)), u), e("g", s), replace(context, definitions=CTX.definitions))
+    assert not isinstance(false, Certificate)  # the other sum is not known
+
+
+def test_where_a_bracket_is_1_nothing_is_multiplied_out() -> None:
+    p1 = le(s, t)
+    found = proof(mul(p1, exp(add(x, mul(y, add(ONE, minus(p1)))))), mul(p1, exp(x)))
+    assert set(rules_of(found)) == {"guard", "arithmetic"}
+
+
 def test_an_entry_at_bare_variables_is_replaced_rather_than_another() -> None:
     bare, moved = e("u", r), e("v", pi(r))
     assert _direction(bare, moved) == (False, bare)

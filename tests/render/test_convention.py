@@ -40,7 +40,7 @@ def test_matrices_are_turned_over_where_vectors_are_columns(proved: Callable[[st
     note = Unicode(turned.vocabulary.names, turned.vocabulary.letters_for)
     told = [plain(stage(one, note)) for one in turned.claims]
     assert "A_r = softmax(S_r; keep_r) = softmax(S^(r); keep_r) = A^(r)" in told
-    assert "Q'_r = W_Q^(r) X_q + b_Q^(r) = Q'^(r)" in told and "Y' = W_O C' + b_O = Y_sep'" in told
+    assert "Q'_r = W_Q^(r) X_q + b_Q^(r) = Q'^(r)" in told and "Y' = W_O C' + b_O = W_O Concat' + b_O = Y_sep'" in told
     lines = [len(one.height.lines) if one.height else 0 for one in found.claims]
     assert [len(one.height.lines) if one.height else 0 for one in turned.claims] == lines
 

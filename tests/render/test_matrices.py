@@ -41,7 +41,7 @@ def test_masks_biases_and_primes(proved: Callable[[str], Report]) -> None:
         "A_r = softmax(S_r; keep_r) = softmax(S^(r); keep_r) = A^(r)",
     ]
     assert found[8] == "Q'_r = X_q W_Q^(r) + b_Q^(r) = Q'^(r)"
-    assert found[-1] == "Y' = C' W_O + b_O = Y_sep'"
+    assert found[-1] == "Y' = C' W_O + b_O = Concat' W_O + b_O = Y_sep'"
 
 
 def test_in_latex(proved: Callable[[str], Report]) -> None:

@@ -150,7 +150,7 @@ def test_factors_that_move_out_of_a_sum_are_a_line_of_their_own(proved: Callable
     moved = ["order of summation", OUT_OF_SUMS]
     assert reasons[4:] == ["sum taken term by term", *moved, "blocks of the bias", "column blocks"]
     averages = derivation(proved("zeroed_scores_leave_the_average")).claims[0].proofs[0].steps
-    assert [step.reason for step in averages][-2:] == ["value of the bracket", OUT_OF_SUMS]
+    assert [step.reason for step in averages][-3:] == ["value of the bracket", "exp(0) = 1", OUT_OF_SUMS]
 
 
 def test_sums_that_change_places_are_a_line_of_their_own(proved: Callable[[str], Report]) -> None:
