@@ -59,7 +59,8 @@ class _Writer:
         if found.vocabulary.defined:
             yield from ("", "## Definitions", *self._definitions(found.vocabulary.defined))
         if found.claims:
-            yield from ("", "## Stage by stage", "", *markdown_table(["claim", "what equals what", "why"], self._stages()))
+            head = ["claim", "what equals what", "why"]
+            yield from ("", "## Stage by stage", "", *markdown_table(head, self._stages()))
         for claim in found.claims:
             yield from ("", *self._claim(claim))
         if found.controls:

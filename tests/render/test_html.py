@@ -173,6 +173,9 @@ def test_a_wide_formula_without_places_to_break_it_gets_some() -> None:
     wide = r"Q[b,r,t,j] = Q_{f}[b,\,\lfloor (r\,T + t)/h\rfloor,\,((r\,T + t) \bmod h)\,d_{k} + j]"
     parts = re.findall(r'alttext="([^"]*)"', Writer(Vocabulary()).latex(wide))
     assert parts == ["Q[b,r,t,j]", "= Q_f[b,", "⌊(r T + t)/h⌋,", "((r T + t) mod h) d_k + j]"]
+    named = r"X[\mathit{batch}(b),\mathit{query}(t),\,\mathit{joined}(r\,d_{k} + j)]"
+    parts = re.findall(r'alttext="([^"]*)"', Writer(Vocabulary()).latex(named))
+    assert parts == ["X[batch(b),", "query(t),", "joined(r d_k + j)]"]
 
 
 def test_how_each_claim_was_checked() -> None:

@@ -82,6 +82,8 @@ def test_what_is_new_has_a_class_and_nothing_else_has() -> None:
     root = check(mathml(rf"a\,{BEGIN}b_{{1}}{END}\,\frac{{c}}{{{BEGIN}d{END}}}"))
     new = ["".join(one.itertext()) for one in root.iter() if one.get("class") == "new"]
     assert new == ["b1", "d"]
+    name = check(mathml(rf"{BEGIN}\mathit{{batch}}{END}"))[0][0]
+    assert name.get("class") == "new it"
 
 
 @pytest.mark.parametrize("latex", [r"\unknown{a}", "a}", "{a", r"\frac{a}", r"\text{a", "a_", r"\sqrt", "&"])

@@ -27,6 +27,8 @@ from mha_sym.render.vocabulary import DefinedRow, Vocabulary
 
 #: formulas narrower than this need no places to be broken at; those wider than a column have the reason below them
 NARROW, COLUMN = 22.0, 29.0
+#: parts of a claim that are wider do not fit into its column
+STAGE = 23.0
 #: so wide a sign has its meaning beside it
 SIGN = 9.0
 
@@ -80,9 +82,11 @@ PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
   \formula{{}=#2}\beside{#3}}\par\vspace{1pt}}
 % \done: the end of a proof, beside its last line
 \newcommand{\done}{\hspace*{\fill}\qedhere}
-% \stage{number}{formula}{why}: a claim in one line
+% \stage{number}{formula}{why}: a claim in one line; \widestage: one with a part that is too wide for that
 \newcommand{\stage}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{92mm}{%
   \formula{#2}}\hspace{3mm}\parbox[t]{61mm}{\raggedright\footnotesize #3}\par\vspace{2pt}}
+\newcommand{\widestage}[3]{\par\leavevmode\makebox[9mm][l]{\footnotesize\color{faint}#1}\parbox[t]{156mm}{%
+  \formula{#2}}\par\nopagebreak\leavevmode\hspace*{104mm}\parbox[t]{61mm}{\raggedright\footnotesize #3}\par\vspace{2pt}}
 % \sign{sign}{range}{meaning}: a row of the table of notation, \widesign a wide one; \defined{formula}{reason}
 \newcommand{\sign}[3]{\par\leavevmode\parbox[t]{38mm}{\raggedright$#1$}\hspace{2mm}\parbox[t]{48mm}{%
   \raggedright$#2$}\hspace{2mm}\parbox[t]{74mm}{\raggedright #3}\par}
@@ -203,7 +207,9 @@ class _Writer:
         same = same_formula(claim, self.notation)
         why = "; ".join(map(self._because, sentences.reasons(claim, self.found.claims, same)))
         beside = [latex_prose(claim.words)] * bool(claim.words) + [rf"{{\color{{faint}}{why}}}"] * bool(why)
-        return _command("stage", number, self._broken(stage(claim, self.notation)), r"\\".join(beside))
+        formula = self._broken(stage(claim, self.notation))
+        wide = max(map(latex_width, _CUT.split(formula))) > STAGE
+        return _command("widestage" if wide else "stage", number, formula, r"\\".join(beside))
 
     def _link(self, number: int, text: str) -> str:
         return rf"\hyperlink{{claim.{self.found.name}.{number}}}{{{text}}}"

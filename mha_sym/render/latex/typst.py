@@ -33,6 +33,7 @@ PREAMBLE = r"""
 #let below(why) = block(above: 0.3em, below: 0.9em, grid(columns: (117mm, 43mm), column-gutter: 3mm, [], small(why)))
 #let widestep(n, it, why) = { line(n, [$=$ #it], [], (6mm, 154mm, 0mm)); below(why) }
 #let stage(n, it, why) = line(n, it, why, (6mm, 90mm, 61mm))
+#let widestage(n, it, why) = { line(n, it, [], (6mm, 154mm, 0mm)); below(why) }
 #let sign(it, range, what) = block(above: 0.6em, below: 0.6em, grid(
   columns: (38mm, 48mm, 74mm), column-gutter: 2mm, it, range, what))
 #let widesign(it, range, what) = { line([], it, [], (0mm, 160mm, 0mm)); sign([], range, what) }
@@ -53,8 +54,8 @@ _TOKEN = re.compile(r"\\[A-Za-z]+\*?|\\.|\$|[{}~%]|``|''|---?|\n\s*\n|\s+|[^\\${
 
 #: commands whose arguments are formulas, by place; all other arguments are words
 _FORMULAS = {
-    "statement": (0,), "start": (0,), "opening": (0,), "step": (1,), "widestep": (1,), "stage": (1,), "sign": (0, 1),
-    "widesign": (0, 1), "defined": (0,), "widedefined": (0,), "control": (),
+    "statement": (0,), "start": (0,), "opening": (0,), "step": (1,), "widestep": (1,), "stage": (1,), "widestage": (1,),
+    "sign": (0, 1), "widesign": (0, 1), "defined": (0,), "widedefined": (0,), "control": (),
 }  # fmt: skip
 _ARGUMENTS = {"statement": 2, "start": 1, "opening": 1, "defined": 2, "widedefined": 2, "control": 2}
 #: commands that pages without running heads and without an outline do without, and how many arguments they have

@@ -99,12 +99,16 @@ def _breakable(text: str) -> str:
     return _POSITIONS.sub(_broken, text)
 
 
-_POSITIONS = re.compile(r"\[[^\[\]]*\\lfloor[^\[\]]*\]")
+#: a comma is a place to break if the positions in the brackets are wider than this
+_WIDE = 12.0
+_POSITIONS = re.compile(r"\[[^\[\]]*\]")
 
 
 def _broken(found: re.Match[str]) -> str:
+    if latex_width(found[0]) <= _WIDE:
+        return found[0]
     inner = mark(LEVELS)
-    return found[0].replace(r",\,", rf",\,{inner}").replace(r" + \lfloor", rf" {inner}+ \lfloor")
+    return re.sub(r"((?<!\\),(?:\\,)?)", rf"\1{inner}", found[0]).replace(r" + \lfloor", rf" {inner}+ \lfloor")
 
 
 def glued(text: str) -> str:

@@ -279,8 +279,12 @@ def _mark(token: str) -> Node:
 
 
 def _new(node: Node) -> Node:
-    """The node in the class ``new``."""
-    return replace(node, xml=re.sub(r"^<(\w+)", r'<\1 class="new"', node.xml))
+    """The node in the class ``new``, too."""
+    return replace(node, xml=re.sub(r'^<(\w+)(?: class="(\w+)")?', _in_class, node.xml))
+
+
+def _in_class(found: re.Match[str]) -> str:
+    return f'<{found[1]} class="new{" " + found[2] if found[2] else ""}"'
 
 
 def _row(nodes: Sequence[Node]) -> Node:

@@ -286,7 +286,7 @@ class _Page:
             yield f"<td>{self.writer.at(move.at)}</td></tr>"
         yield "</tbody></table></div>"
         if claim.way is not None:
-            picture = trace_svg(trace(claim.way), title=f"The axes of the left side of claim {claim.number}")
+            picture = trace_svg(trace(claim.way), title=f"Axes of the left side of claim {claim.number}")
             yield f'<div class="scroll" tabindex="0" role="group" aria-label="Picture of the axes">{picture}</div>'
 
     def _chain(self, proof: Proof) -> Iterator[str]:

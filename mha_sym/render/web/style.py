@@ -68,6 +68,7 @@ caption{text-align:start;color:var(--faint);padding-bottom:.3rem}
 th,td{text-align:start;vertical-align:baseline;padding:.12rem 1.2rem .12rem 0;border-bottom:1px solid var(--line)}
 th{font-weight:600}
 details{border:1px solid var(--line);border-radius:.3rem;margin:.5rem 0;padding:.45rem .8rem}
+details:target{border-color:var(--link);scroll-margin-top:1rem}
 details[open]>summary{margin-bottom:.5rem}
 summary{cursor:pointer}
 summary .formula{margin-top:.25rem}
