@@ -14,7 +14,6 @@ from mha_sym.expr import Expr, Named, walk
 from mha_sym.proof.theorem import Report, Theorem
 from mha_sym.render import sentences
 from mha_sym.render.derivation import Derivation
-from mha_sym.render.formulas.scripts import latex_escape
 from mha_sym.render.latex.article import latex_body, latex_frame
 from mha_sym.render.pictures.parts import escaped
 from mha_sym.render.prose import latex_prose, latex_words
@@ -108,8 +107,9 @@ def html_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -
     files = {"index.html": page(TITLE, f"<main>\n{_html_index(chapters, links, bool(questions))}\n</main>\n")}
     order = [(links[one.found.name], one.found.title) for one in chapters]
     order += [("questions.html", QUESTIONS)] if questions else []
+    titles = {one.found.name: one.found.title for one in chapters}
     for one, before, after in zip(chapters, [None, *order], [*order[1:], None], strict=False):
-        around = Surroundings("index.html", links, one.related, before, after)
+        around = Surroundings("index.html", links, titles, one.related, before, after)
         files[links[one.found.name]] = html_page(one.found, around)
     if questions:
         files["questions.html"] = html_questions(questions, links)
@@ -150,8 +150,9 @@ def _book_lines(
 ) -> Iterator[str]:
     yield rf"\running{{{TITLE}}}{{\LARGE\bfseries {TITLE}\par}}"
     yield rf"\bigskip {WORDS}\par\bigskip"
-    for one in chapters:
-        yield _entry(f"theorem.{one.found.name}", latex_prose(one.found.title))
+    titles = {one.found.name: one.found.title for one in chapters}
+    for name, title in titles.items():
+        yield _entry(f"theorem.{name}", latex_prose(title))
     yield from [_entry("questions", QUESTIONS)] if questions else []
     for one in chapters:
         name = one.found.name
@@ -159,7 +160,7 @@ def _book_lines(
         yield rf"\outline{{{latex_words(one.found.title)}}}{{{name}}}"
         yield from bodies[name]
         if one.related:
-            rows = (rf"\item {_reference(other)}: {latex_prose(why)}." for other, why in one.related)
+            rows = (rf"\item {_reference(other, titles[other])}: {latex_prose(why)}." for other, why in one.related)
             yield from (r"\subsection*{See also}", r"\begin{itemize}", *rows, r"\end{itemize}")
     if questions:
         yield r"\clearpage\hypertarget{questions}{}\label{questions}"
@@ -172,7 +173,6 @@ def _entry(label: str, title: str) -> str:
     return rf"\noindent\hyperlink{{{label}}}{{{title}}}\dotfill\pageref{{{label}}}\par"
 
 
-def _reference(name: str) -> str:
-    """The name of a theorem, which leads to it."""
-    shown = latex_escape(name).replace(r"\_", r"\_\allowbreak{}")
-    return rf"\hyperlink{{theorem.{name}}}{{\name{{{shown}}}}} (page~\pageref{{theorem.{name}}})"
+def _reference(name: str, title: str) -> str:
+    """The title of a theorem, which leads to it."""
+    return rf"\hyperlink{{theorem.{name}}}{{{latex_prose(title)}}} (page~\pageref{{theorem.{name}}})"

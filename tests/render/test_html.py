@@ -144,8 +144,10 @@ def test_words_are_text_whatever_they_are() -> None:
 
 def test_a_page_of_a_book_links_to_the_others() -> None:
     theorem = Theorem("twice", "Twice", "As in thrice_as_much, not as in twice.", TWICE.claims)
-    around = Surroundings("index.html", {"thrice_as_much": "b.html", "twice": "a.html"}, (("thrice_as_much", "Same."),))
+    links, titles = {"thrice_as_much": "b.html", "twice": "a.html"}, {"thrice_as_much": "Thrice"}
+    around = Surroundings("index.html", links, titles, (("thrice_as_much", "Same."),))
     root = ElementTree.fromstring(html_page(derivation(prove(theorem, recheck=False)), around))
+    assert "See also: Thrice: Same." in re.sub(r"\s+", " ", "".join(root.itertext()))
     targets = [one.get("href") for one in root.iter(f"{XHTML}a")]
     assert targets == ["index.html", "b.html", "b.html"]
 

@@ -37,6 +37,7 @@ class Surroundings:
     Attributes:
         home: where the index is.
         links: the pages of other theorems, by name.
+        titles: what the other theorems are called, by name; by their names if that is not told.
         related: theorems that belong to this one, and why.
         before, after: the neighbouring pages with their titles, if there are such.
         prefix: what the names of places on the page begin with, if there may be others like it on the same page.
@@ -44,6 +45,7 @@ class Surroundings:
 
     home: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
     related: tuple[tuple[str, str], ...] = ()
     before: tuple[str, str] | None = None
     after: tuple[str, str] | None = None
@@ -135,8 +137,15 @@ class _Page:
 
     def _related(self) -> Iterator[str]:
         if self.around.related:
-            items = (f"{self.writer.link(name)}: {self.writer.prose(why)}" for name, why in self.around.related)
+            items = (f"{self._other(name)}: {self.writer.prose(why)}" for name, why in self.around.related)
             yield from ('<p class="faint">See also:</p>', *_list(items))
+
+    def _other(self, name: str) -> str:
+        """The title of another theorem, leading to its page."""
+        title = self.around.titles.get(name)
+        if title is None:
+            return self.writer.link(name)
+        return f'<a href="{escaped(self.around.links[name])}">{self.writer.prose(title)}</a>'
 
     def _assumptions(self) -> Iterator[str]:
         yield self.writer.prose(sentences.sizes(self.found))
