@@ -81,7 +81,7 @@ class Normaliser(Rewriter):
             case Add():
                 result = self._add(self._children(term, path), path)
             case Mul():
-                result = self._mul(self._children(term, path), path)
+                result = self._mul(self._factors(term, path), path)
             case Bind("sum", _, _):
                 result = self._sum(term, path)
             case Bind():
@@ -103,6 +103,41 @@ class Normaliser(Rewriter):
             if new is not child:
                 term = put_path(term, (number,), new)
         return term
+
+    def _factors(self, term: Mul, path: Path) -> Term:
+        """The factors in normal form; an exponential that is one of an inverse, too, cancels before that is opened."""
+        if not any(map(_is_inverse, term.args)):
+            return self._children(term, path)
+        result: Term = term
+        for number, child in enumerate(term.args):
+            if not _is_inverse(child):
+                result = put_path(result, (number,), self.norm(child, (*path, number)))
+        for number, child in enumerate(term.args):
+            if isinstance(child, Apply) and _is_inverse(child) and child not in self._done:
+                child = Apply("inv", self._below(child.arg, (*path, number, 0)))
+                result = put_path(result, (number,), child)
+                shared = _shared_exponential(child.arg, flat_args(result, Mul))
+                if shared is not None:
+                    result = self._without(shared, result, path, number)
+                    return self._factors(result, path) if isinstance(result, Mul) else self.norm(result, path)
+                result = put_path(result, (number,), self.norm(child, (*path, number)))
+        return result
+
+    def _below(self, term: Term, path: Path) -> Term:
+        """What stands below an inverse, as a product where it is one."""
+        term = self.norm(term, path)
+        if isinstance(term, Bind):
+            return self.separate(term, path)
+        return self._common(term, path) if isinstance(term, Add) else term
+
+    def _without(self, one: Term, term: Term, path: Path, number: int) -> Term:
+        """A product without an exponential and its inverse, which is a factor of the inverse at a number."""
+        if isinstance(at_path(term, (number, 0)), Mul):
+            term = self.within(term, path, (number,), "inverse_of_product")
+        term = self.flat(term, path)
+        keys = list(map(key, children(term)))
+        value, inverse = keys.index(key(one)), keys.index(key(Apply("inv", one)))
+        return self.emit("cancel", term, path, value=value, inverse=inverse, given=())
 
     def _entry(self, term: Entry, path: Path) -> Term:
         new = self._opened(term, path)
@@ -246,12 +281,8 @@ class Normaliser(Rewriter):
             return self.emit("arithmetic", term, path)
         if isinstance(arg, Apply) and arg.name == "exp":
             return self.norm(self.emit("inverse_of_exp", term, path), path)
-        if isinstance(arg, Bind):
-            arg = self.separate(arg, (*path, 0))
-            term = put_path(term, (0,), arg)
-        elif isinstance(arg, Add):
-            arg = self._common(arg, (*path, 0))
-            term = put_path(term, (0,), arg)
+        arg = self._below(arg, (*path, 0))
+        term = put_path(term, (0,), arg)
         if isinstance(arg, Mul):
             term = self.emit("inverse_of_product", term, path)
             return self._mul(self._children(term, path), path)
@@ -279,6 +310,17 @@ class Normaliser(Rewriter):
             if new is not None:
                 return self.norm(new, path)
         return term
+
+
+def _is_inverse(term: Term) -> bool:
+    return isinstance(term, Apply) and term.name == "inv"
+
+
+def _shared_exponential(below: Term, factors: tuple[Term, ...]) -> Term | None:
+    """An exponential that is a factor below an inverse and one of some others."""
+    known = set(map(key, factors))
+    exponentials = (one for one in flat_args(below, Mul) if isinstance(one, Apply) and one.name == "exp")
+    return next((one for one in exponentials if key(one) in known), None)
 
 
 def _brackets_in_sums(term: Term, context: Context, inside: bool = False) -> Iterator[bool]:

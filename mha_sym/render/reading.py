@@ -49,24 +49,26 @@ RENAMED = "order of summation, and other letters for the positions"
 
 
 @dataclass(frozen=True)
+class Condition:
+    """A term that had to be positive for a step; ``assumed`` if that rests on an assumption of the theorem."""
+
+    term: Term
+    assumed: bool
+
+
+@dataclass(frozen=True)
 class Line:
     """A term, and why it equals the one before: the law, and what was opened or used.
 
-    ``name`` is the tensor whose definition was opened, or the claim that was used; ``reason`` is in words.
+    ``name`` is the tensor whose definition was opened, or the claim that was used; ``reason`` is in words, and
+    ``positive`` what had to be so.
     """
 
     term: Term
     rule: str = ""
     name: str = ""
     reason: str = ""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A term that had to be positive for a step; ``assumed`` if that rests on an assumption of the theorem."""
-
-    term: Term
-    assumed: bool
+    positive: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def read(certificate: Certificate, context: Context, reasons: Mapping[str, str])
     right = _Side(goal.right, certificate.right, context, reasons)
     check(Certificate(goal, left.steps, right.steps), context)
     lines = direct([*left.lines, *_backwards(right.lines, left.lines[-1].term), Line(goal.right)])
-    return Reading(goal, lines, tuple(_distinct((*left.conditions, *right.conditions))))
+    return Reading(goal, lines, tuple(_distinct(one for line in lines for one in line.positive)))
 
 
 class _Side:
@@ -103,7 +105,6 @@ class _Side:
 
     def __init__(self, term: Term, steps: Sequence[Step], context: Context, reasons: Mapping[str, str]) -> None:
         self.context, self.reasons = context, reasons
-        self.conditions: list[Condition] = []
         replayed = list(self._replayed(term, steps))
         self.steps = ordered(steps, [self._label(step, before) for step, before, _ in replayed])
         self.lines = [Line(term)]
@@ -129,9 +130,7 @@ class _Side:
         waits = False
         for step, place, after in replayed:
             last, card = self.lines[-1], CARDS[step.rule]
-            if step.rule == "cancel":
-                value = children(place)[step.args["value"]]
-                self.conditions.append(Condition(value, bool(step.args.get("given"))))
+            positive = tuple(_needed(step, place))
             if step.rule == "pull" and last.rule == "distribute" and not waits and _multiplies(place):
                 self.lines[-1] = replace(last, term=after)  # a factor times a sum is the distributive law
                 continue
@@ -143,11 +142,17 @@ class _Side:
                 continue
             waits = False
             if (last.rule, last.name) == (rule, name):
-                self.lines[-1] = replace(last, term=after)
+                self.lines[-1] = replace(last, term=after, positive=(*last.positive, *positive))
             else:
                 reason = self.reasons.get(name, card.reason) if rule == "unfold" else card.reason
                 reason = name if rule == "arithmetic" else reason
-                self.lines.append(Line(after, rule, name, reason))
+                self.lines.append(Line(after, rule, name, reason, positive))
+
+
+def _needed(step: Step, place: Term) -> Iterator[Condition]:
+    """What has to be positive for a step."""
+    if step.rule == "cancel":
+        yield Condition(children(place)[step.args["value"]], bool(step.args.get("given")))
 
 
 def _only_numbers(step: Step, place: Term) -> bool:

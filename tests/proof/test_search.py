@@ -347,6 +347,17 @@ def test_a_sum_that_is_known_is_put_in() -> None:
     assert not isinstance(false, Certificate)  # the other sum is not known
 
 
+def test_an_exponential_cancels_against_the_same_below() -> None:
+    """It was put over as its inverse, the exponents were added up, and the exponential of 0 was 1."""
+    shifted = exp(add(e("x", t, u), e("g", t)))
+    softmax = mul(shifted, inv(over(exp(add(e("x", t, s), e("g", t))), s)))
+    found = rules_of(proof(softmax, mul(exp(e("x", t, u)), inv(over(row, s)))))
+    assert found.count("cancel") == 1 and "inverse_of_exp" not in found
+    once = mul(ex, ey, inv(mul(ey, ez)))
+    assert rules_of(proof(once, exp(add(x, minus(z))))).count("cancel") == 1
+    assert rules_of(proof(mul(ex, ey, inv(mul(ey, ey, ez))), exp(add(x, minus(y), minus(z)))))  # more below than above
+
+
 def test_where_a_bracket_is_1_nothing_is_multiplied_out() -> None:
     p1 = le(s, t)
     found = proof(mul(p1, exp(add(x, mul(y, add(ONE, minus(p1)))))), mul(p1, exp(x)))
