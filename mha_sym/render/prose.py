@@ -218,6 +218,16 @@ _TYPESET = str.maketrans({
 })  # fmt: skip
 
 
+def printed(text: str) -> str:
+    """Words with arrows and minus signs as they are printed.
+
+    Example:
+        >>> printed("at -2: well-known (h k) -> h k")
+        'at −2: well-known (h k) → h k'
+    """
+    return re.sub(r"(?<![^\s(])-(?=\d)", "−", text.replace("->", "→"))
+
+
 def latex_words(text: str) -> str:
     r"""Words with the characters escaped that mean something to LaTeX.
 
@@ -225,7 +235,7 @@ def latex_words(text: str) -> str:
         >>> print(latex_words("50% of \"A & B\""))
         50\% of ``A \& B''
     """
-    quoted = re.sub(r'"([^"]*)"', r"``\1''", latex_escape(text.replace("->", "→")).translate(_TYPESET))
+    quoted = re.sub(r'"([^"]*)"', r"``\1''", latex_escape(printed(text)).translate(_TYPESET))
     return quoted.replace("...", r"\dots{}")
 
 

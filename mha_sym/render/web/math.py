@@ -17,7 +17,7 @@ from mha_sym.render.formulas.changes import Path
 from mha_sym.render.formulas.coloured import Coloured
 from mha_sym.render.formulas.latex_width import latex_width
 from mha_sym.render.pictures.parts import escaped
-from mha_sym.render.prose import latex_formula, pieces
+from mha_sym.render.prose import latex_formula, pieces, printed
 from mha_sym.render.vocabulary import Vocabulary
 from mha_sym.render.web.mathml import formula, mathml
 
@@ -126,7 +126,7 @@ _GLUED = re.compile(rf"\({_FORMULA}[).,:;]*|{_FORMULA}[).,:;]+")
 
 
 def _words(text: str) -> str:
-    return escaped(text.replace("->", "→"))
+    return escaped(printed(text))
 
 
 def _drawn(text: str) -> str:
