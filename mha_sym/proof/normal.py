@@ -81,7 +81,8 @@ class Normaliser(Rewriter):
             case Add():
                 result = self._add(self._children(term, path), path)
             case Mul():
-                result = self._mul(self._factors(term, path), path)
+                result = self._factors(term, path)
+                result = self._mul(result, path) if isinstance(result, Mul) else result
             case Bind("sum", _, _):
                 result = self._sum(term, path)
             case Bind():

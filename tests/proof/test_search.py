@@ -103,6 +103,9 @@ PROVED: dict[str, tuple[Term, Term]] = {
     # sums and products
     "distributed": (mul(add(x, y), add(x, minus(y))), add(mul(x, x), minus(mul(y, y)))),
     "nothing left": (add(x, minus(x)), ZERO),
+    "an exponential over itself": (mul(ex, inv(ex)), ONE),
+    "an exponential over itself beside another factor": (mul(y, ex, inv(mul(ex, z))), mul(y, inv(z))),
+    "a sum of an exponential over itself": (over(mul(ex, inv(ex)), s), Size("S")),
     "numbers collected": (add(mul(number(2), x), mul(number(Fraction(1, 2)), x)), mul(number(Fraction(5, 2)), x)),
     "numbers in front of sums collected": (
         add(over(mul(number(2), xs), s), over(mul(e("x", u), number(3)), u)), mul(number(5), over(xs, s))),
