@@ -17,6 +17,7 @@ from mha_sym.proof.theorem import Report
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.latex import pdf as pdf_module
 from mha_sym.render.latex.article import latex_document, latex_frame
+from mha_sym.render.latex.plain import latex_text
 from mha_sym.render.latex.typst import PREAMBLE, typst_text
 from mha_sym.render.latex.typst_math import typst_math
 from mha_sym.render.prose import latex_prose
@@ -53,6 +54,12 @@ def test_words_mean_nothing_to_typst(text: str, tmp_path: Path) -> None:
     assert typst.compile(found.encode()).startswith(b"%PDF")
     body = found[found.index(PREAMBLE) + len(PREAMBLE) :]
     assert not re.search(r"[#@*_<]", re.sub(r"\$.*?\$", "", re.sub(r"\\.", "", body))), body
+
+
+def test_a_root_with_nothing_below_it() -> None:
+    """Its sign alone is an operator without an operand to Typst."""
+    found = typst_text(latex_frame("T", [latex_text("times 1/√d_k")]))
+    assert typst.compile(found.encode()).startswith(b"%PDF")
 
 
 def test_a_command_that_no_document_has() -> None:

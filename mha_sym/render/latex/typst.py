@@ -45,7 +45,8 @@ PREAMBLE = r"""
 #let claim(what, it) = { lemma.step(); block(above: 1.2em)[*Lemma #context lemma.display()* (#what)*.* #emph(it)] }
 #let proof(it) = block[_Proof._ #it]
 #let done = { h(1fr); $square$ }
-#let title(it) = block(text(size: 17pt, weight: "bold", it))
+#show heading: it => block(text(size: 17pt, weight: "bold", it.body))
+#let title(it) = heading(it)
 #let part(it) = block(above: 1.6em, below: 0.9em, sticky: true, text(size: 12pt, weight: "bold", it))
 #let page-of(it) = context counter(page).at(it).first()
 """
@@ -58,7 +59,7 @@ _FORMULAS = {
     "sign": (0, 1), "widesign": (0, 1), "defined": (0,), "widedefined": (0,), "control": (),
 }  # fmt: skip
 _ARGUMENTS = {"statement": 2, "start": 1, "opening": 1, "defined": 2, "widedefined": 2, "control": 2}
-#: commands that pages without running heads and without an outline do without, and how many arguments they have
+#: commands that pages without running heads do without, as headings make the outline, and how many arguments they have
 _UNUSED = {"vspace": 1, "running": 1, "outline": 2}
 _WORDS = {
     r"\dots": "…", r"\textbackslash": r"\\", r"\textasciitilde": r"\~", r"\textasciicircum": r"\^", r"\textless": r"\<",

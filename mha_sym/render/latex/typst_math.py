@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"\\cut\{\d+\}|\\[A-Za-z]+\s*|\\.|:=|\d+(?:\.\d+)?|\s+|.", r
 _SIGNS = {rf"\{name}": sign for name, sign in GREEK.items()} | {
     r"\varphi": "φ", r"\dots": "…", r"\le": "≤", r"\ge": "≥", r"\cdot": "dot.op", r"\times": "×", r"\mid": "∣",
     r"\lfloor": "⌊", r"\rfloor": "⌋", r"\sum": "sum", r"\max": "max", r"\exp": "exp", r"\bmod": "mod", r"\,": "thin",
-    r"\;": "med", r"\ ": "space", r"\enspace": "space.en", r"\qquad": "space.quad", r"\surd": "√", ":=": "≔",
+    r"\;": "med", r"\ ": "space", r"\enspace": "space.en", r"\qquad": "space.quad", r"\surd": '"√"', ":=": "≔",
     r"\textbackslash": r"\\", r"\textasciitilde": r"\~", r"\textasciicircum": r"\^", r"\textless": "<",
     r"\textgreater": ">", r"\to": "→", r"\approx": "≈", r"\ne": "≠", r"\Sigma": "Σ",
 }  # fmt: skip
