@@ -18,8 +18,10 @@ def refuse_taken(path: Path, *, force: bool) -> None:
     """Complain, before any work is done for it, about a place that is taken.
 
     Raises:
-        Problem: if there is a file, or a directory that is not empty and ``force`` is not given.
+        Problem: if there is a file, or a directory that is not empty and ``force`` is not given, or nowhere to put it.
     """
+    if not path.parent.is_dir():
+        raise Problem(f"{path} cannot be written: No such file or directory")
     if path.exists() and not path.is_dir():
         raise Problem(f"{path} is a file", expected="the name of a directory to write")
     if path.is_dir() and any(path.iterdir()) and not force:

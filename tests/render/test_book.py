@@ -149,6 +149,15 @@ class TestCommand:
         assert (tmp_path / "index.html").exists()
 
 
+def test_a_place_that_is_none_is_told_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mha_sym.library.theorem_names", lambda: pytest.fail("work was begun"))
+    target = tmp_path / "none" / "book"
+    assert main(["derive", "--all", "--format", "html", "-o", str(target)]) == Exit.UNUSABLE
+    assert capsys.readouterr().err == f"mha-sym: {target} cannot be written: No such file or directory\n"
+
+
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, write = tmp_path / "book", Path.write_bytes
 
