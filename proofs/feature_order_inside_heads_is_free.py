@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, Stages, combined
-from mha_sym.attention.variants import keep_mask, some_key_kept
+from mha_sym.attention.variants import changed_weight, keep_mask, some_key_kept
 from mha_sym.axes import Permutation
 from mha_sym.expr import Expr, Input, Join, Permute, Split
 from mha_sym.library import run
@@ -29,7 +29,8 @@ def permuted(names: str, by: Permutation, weights: Weights = w) -> Weights:
     parts: dict[str, Expr] = {}
     for name in names.split():
         joined = d.hv if by.axis == d.v else d.hk
-        parts[name] = Join(Permute(Split(weights.items()[name], joined), by), joined.factors)
+        features = Join(Permute(Split(weights.items()[name], joined), by), joined.factors)
+        parts[name] = changed_weight(name, features, "features permuted")
     return replace(weights, **parts)
 
 
@@ -54,9 +55,11 @@ THEOREM = Theorem(
     assumptions=(some_key_kept(keep, d),),
     claims=(
         Claim("queries", Permute(layer.q, pi), together.q, "The queries are the old ones in the new order."),
+        Claim("keys", Permute(layer.k, pi), together.k, "So are the keys."),
         Claim("scores", layer.scores, together.scores, "The scores are unchanged."),
         Claim("output", layer.y, together.y, "The output is unchanged."),
-        Claim("head_outputs", Permute(layer.z, tau), values.z, "The head outputs are the old ones in the new order."),
+        Claim("values", Permute(layer.v, tau), values.v, "The values are the old ones in the new order."),
+        Claim("head_outputs", Permute(layer.z, tau), values.z, "So are the head outputs."),
         Claim("output_of_values", layer.y, values.y, "The output is unchanged, since the rows of W_O follow."),
     ),
     controls=(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, combined
-from mha_sym.attention.variants import head_blocks, keep_mask, read_as_each_other, some_key_kept
+from mha_sym.attention.variants import head_blocks, keep_mask, read_as_each_other, some_key_kept, weight_name
 from mha_sym.axes import Permutation, axis
 from mha_sym.expr import Expr, Input, Join, Named, Permute, Rename, Repeat, Scalar, Split
 from mha_sym.library import run
@@ -39,7 +39,7 @@ class Circuits:
 
     qk: Expr
     ov: Expr
-    by_key: Expr
+    by_key: Expr | None
     by_query: Expr
     constant: Expr
     added: Expr
@@ -65,8 +65,9 @@ circuits = Circuits.of(w)
 def scores(c: Circuits = circuits) -> Expr:
     """``(X_q qk X_k^T + X_k by_key + X_q by_query + constant) / sqrt(d_k) + M``, axes ``(b, h, t, s)``."""
     pairs = einsum("b t m, h m n, b s n -> b h t s", x[0], c.qk, x_k)
-    keys, queries = einsum("b s m, h m -> b h s", x[1], c.by_key), einsum("b t m, h m -> b h t", x[0], c.by_query)
-    return (pairs + keys + queries + c.constant) * Scalar(d.scale) + mask
+    keys = [] if c.by_key is None else [einsum("b s m, h m -> b h s", x[1], c.by_key)]
+    queries = einsum("b t m, h m -> b h t", x[0], c.by_query)
+    return (sum(keys, pairs) + queries + c.constant) * Scalar(d.scale) + mask
 
 
 def moved(c: Circuits = circuits) -> Expr:
@@ -94,11 +95,12 @@ def times(names: str, matrix: Input, transposed: bool = False) -> Weights:
     parts: dict[str, Expr] = {}
     for name in names.split():
         joined = d.hv if name in ("w_v", "b_v", "w_o") else d.hk
-        letter = f"{'b' if name.startswith('b') else 'W'}_{name[-1].upper()}"
-        factors = [f"{letter}^(r)", f"{matrix.name}_r{'^T' if transposed and name != 'w_o' else ''}"]
+        factors = [f"{weight_name(name)}^(r)", f"{matrix.name}_r{'^T' if transposed and name != 'w_o' else ''}"]
         product = " ".join(reversed(factors) if name == "w_o" else factors)
         turned = Join(by_heads(Split(w.items()[name], joined), matrix, transposed), joined.factors)
-        parts[name] = Named(turned, f"{letter}'", product, f"{product}, the heads r side by side")
+        parts[name] = Named(
+            turned, f"{weight_name(name)}'", f"the product {product}", f"{product}, the heads r side by side"
+        )
     return replace(w, **parts)
 
 
@@ -167,7 +169,7 @@ THEOREM = Theorem(
             "All heads share the sum of their query-key circuits, which is W_Q W_K^T.",
         ),
         Control(
-            "query_bias_left_out", layer.scores, scores(replace(circuits, by_key=circuits.by_key * 0)),
+            "query_bias_left_out", layer.scores, scores(replace(circuits, by_key=None)),
             "The query bias is left out, although it meets each key differently.",
         ),
         Control(

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, Stages, combined
-from mha_sym.attention.variants import keep_mask, some_key_kept
+from mha_sym.attention.variants import changed_weight, keep_mask, some_key_kept
 from mha_sym.axes import Permutation
 from mha_sym.expr import Expr, Input, Join, Permute, Split
 from mha_sym.library import run
@@ -26,9 +26,12 @@ layer = combined(d, x, w, masks)
 
 def permuted(*names: str, by: Permutation = pi, weights: Weights = w) -> Weights:
     """The weights with the head blocks of some of them permuted."""
-    given = weights.items()
-    joined = {name: d.hv if name in ("w_v", "b_v", "w_o") else d.hk for name in names}
-    return replace(weights, **{n: Join(Permute(Split(given[n], hf), by), hf.factors) for n, hf in joined.items()})
+    parts: dict[str, Expr] = {}
+    for name in names:
+        joined = d.hv if name in ("w_v", "b_v", "w_o") else d.hk
+        blocks = Join(Permute(Split(weights.items()[name], joined), by), joined.factors)
+        parts[name] = changed_weight(name, blocks, "blocks permuted")
+    return replace(weights, **parts)
 
 
 PROJECTIONS = ("w_q", "w_k", "w_v", "b_q", "b_k", "b_v")

@@ -1,7 +1,8 @@
 """Ways to bend a form that several theorems share: named head blocks, masks, edits of one stage.
 
-Defines `head_blocks`, `keep_mask` and its assumption `some_key_kept`, `position`, `on_blocks`, `read_as_each_other`,
-`interleaved`, `edited` (change a stage and go on from there) and `stage_claims`.  It defines no form of its own.
+Defines `weight_name`, `changed_weight`, `head_blocks`, `keep_mask` and its assumption `some_key_kept`, `position`,
+`on_blocks`, `read_as_each_other`, `interleaved`, `edited` (change a stage and go on from there) and `stage_claims`.  It
+defines no form of its own.
 """
 
 from __future__ import annotations
@@ -36,6 +37,32 @@ STAGE_NAMES = {
 }  # fmt: skip
 
 
+def weight_name(name: str) -> str:
+    """What a weight is called in formulas, by its name in `Weights`.
+
+    Example:
+        >>> weight_name("w_q"), weight_name("b_o")
+        ('W_Q', 'b_O')
+    """
+    return f"{'b' if name.startswith('b') else 'W'}_{name[-1].upper()}"
+
+
+def changed_weight(name: str, expr: Expr, how: str) -> Named:
+    """A weight made of the one of that name in `Weights`, under its name with a prime: ``W_Q'``.
+
+    Args:
+        name: such as ``w_q``.
+        expr: the new weight.
+        how: what was done to the old one, as a reason for ``W_Q' = ...``.
+
+    Example:
+        >>> from mha_sym.attention.dims import combined_weights, dims
+        >>> changed_weight("w_q", combined_weights(dims()).w_q * 2, "the weights doubled").name
+        "W_Q'"
+    """
+    return Named(expr, f"{weight_name(name)}'", how, f"{weight_name(name)}, {how}")
+
+
 def head_blocks(w: Weights, d: Dims) -> Weights:
     """Combined weights read one slice a head, each slice under its name: ``W_Q^(r)``, ..., ``W_O^(r)``.
 
@@ -51,8 +78,7 @@ def head_blocks(w: Weights, d: Dims) -> Weights:
     for name, expr in parts.items():
         if isinstance(expr, Stack):
             reason = {"w_o": "row blocks"}.get(name, "column blocks" if name.startswith("w") else "blocks of the bias")
-            symbol = f"{name[0].upper() if name.startswith('w') else 'b'}_{name[-1].upper()}^({expr.index.name})"
-            parts[name] = Stack(Named(expr.body, symbol, reason), expr.index)
+            parts[name] = Stack(Named(expr.body, f"{weight_name(name)}^({expr.index.name})", reason), expr.index)
     return Weights(**parts)
 
 

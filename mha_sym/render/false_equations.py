@@ -178,7 +178,7 @@ def _find_model(name: str, own: Meaning, meaning: Meaning, models: dict[str, str
     shown = inside & set(meaning.definitions)
     alike = [other for other in alike if shown <= set(names_of(meaning.definitions[other].body))]
     made_of = {models.get(one) or one for one in inside}
-    alike.sort(key=lambda other: made_of != set(names_of(meaning.definitions[other].body)))
+    alike.sort(key=lambda other: (made_of != set(names_of(meaning.definitions[other].body)), len(other)))
     models[name] = alike[0] if alike else ""
 
 

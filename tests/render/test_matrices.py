@@ -58,9 +58,8 @@ def test_a_sum_over_heads_and_heads_in_another_order(proved: Callable[[str], Rep
 def test_parts_of_given_matrices_go_by_their_head(proved: Callable[[str], Report]) -> None:
     found = lines(derivation(proved("head_permutation_leaves_layer_unchanged")))
     assert found[0] == "Q_(π(r)) = X_q W_Q^(π(r)) + b_Q^(π(r)) = Q'_r"
-    assert found[5] == (
-        "Y = C W_O + b_O = Σ_r Z_r W_O^(r) + b_O = Σ_r Z_(π(r)) W_O^(π(r)) + b_O = Σ_r Z'_r W_O^(π(r)) + b_O = Y'"
-    )
+    moved = "Σ_r Z_r W_O^(r) + b_O = Σ_r Z_(π(r)) W_O^(π(r)) + b_O = Σ_r Z'_r W_O^(π(r)) + b_O"
+    assert found[5] == f"Y = C W_O + b_O = {moved} = C' W_O' + b_O = Y'"
 
 
 def test_columns_stand_in_the_other_order(proved: Callable[[str], Report]) -> None:
