@@ -22,6 +22,7 @@ from mha_sym.exact import Elements, Rationals
 from mha_sym.expr import Expr, Input, Permute, Transpose, as_expr, inputs, walk
 from mha_sym.plan import least_sizes, plan_of
 from mha_sym.proof.balls import REAL, Balls, surely_different
+from mha_sym.proof.smaller import Arrays, fewer_positions, settled
 from mha_sym.proof.theorem import Assumption, Claim, Counterexample
 
 #: sizes tried first: pairwise distinct, and three heads or more, since wrong permutations may be right at two
@@ -85,7 +86,8 @@ def refute(
         trial = search.draw(search.first_sizes(draw), draw, design=design)
         if trial is None or not search.differs(trial):
             continue
-        for one in (search.shrink(trial), trial):
+        small = search.shrink(trial)
+        for one in (search.fewer(small), small, trial):
             found = search.confirm(one)
             if found is not None:
                 return found
@@ -234,6 +236,20 @@ class _Search:
         """The same with one input zero, if the sides still differ and the assumptions hold."""
         new = replace(trial, arrays={**trial.arrays, name: np.zeros_like(trial.arrays[name])})
         return new if self.gap(new) > 1e-3 and self.allowed(new) else trial
+
+    def fewer(self, trial: Trial) -> Trial:
+        """The same without positions that it can do without."""
+        if all(size <= self.least.get(name, 1) for name, size in trial.sizes.items()):
+            return trial
+        kept = settled((*self.sides, *self.positive)) | self.fixed.keys()
+        least = {**self.least, **{name: size for name, size in trial.sizes.items() if name in kept}}
+
+        def differs(sizes: Mapping[str, int], arrays: Arrays) -> bool:
+            new = replace(trial, sizes=sizes, arrays=arrays)
+            return self.gap(new) > 1e-3 and self.allowed(new)
+
+        sizes, arrays = fewer_positions(trial.sizes, trial.arrays, self.inputs, least, differs)
+        return replace(trial, sizes=sizes, arrays=arrays)
 
     # ------------------------------------------------------------ confirming it
 

@@ -21,7 +21,6 @@ from mha_sym.proof.meaning import Meaning, goals, positions
 from mha_sym.proof.terms import Index, Term
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.computed.line_check import Checked, check_lines
-from mha_sym.render.computed.smaller import smaller
 from mha_sym.render.false_equations import FalseEquation, false_equation
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.changes import Keys, changed
@@ -185,8 +184,7 @@ def derivation(report: Report) -> Derivation:
     assumed = [(one.words, _positive(one.positive, meaning)) for one in theorem.assumptions]
     places = [index for claim in claims for move in claim.moves for index in move.at]
     groups = [*(list(_terms([one])) for one in claims), [term for _, term in assumed if term is not None]]
-    positive = [one.positive for one in theorem.assumptions if one.positive is not None]
-    controls = [_control(one, theorem.claims, meaning, positive) for one in report.controls]
+    controls = [_control(one, theorem.claims, meaning) for one in report.controls]
     false = [one.says for one in controls if one.says is not None]
     exprs += [side for control in theorem.controls for side in (control.left, control.right)]
     words = vocabulary(groups, meaning, exprs, places, [term for one in false for term in one.terms])
@@ -343,9 +341,8 @@ def _positive(expr: Expr | None, meaning: Meaning) -> Term | None:
 # ---------------------------------------------------------------- controls
 
 
-def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning, positive: Sequence[Expr]) -> ControlPart:
+def _control(outcome: Outcome, claims: Sequence[Claim], meaning: Meaning) -> ControlPart:
     claim, found = outcome.claim, outcome.counterexample
-    found = found and smaller(claim, positive, found)
     says = false_equation(claim, found, meaning)
     if found is None:
         return ControlPart(claim.name, claim.words, outcome.verdict, {}, {}, "", "", {}, {}, says=says)
