@@ -1,7 +1,7 @@
 r"""All theorems as one book: an index, a page or a chapter each, and questions with exercises as the last chapter.
 
-Defines `related`, which finds theorems that belong together, `html_book`, a set of pages, and `latex_book`, one
-document and one file a theorem.  Writing the files is left to others.
+Defines `related`, which finds theorems that belong together, `PARTS`, the order in which they are read, `html_book`, a
+set of pages, and `latex_book`, one document and one file a theorem.  Writing the files is left to others.
 """
 
 from __future__ import annotations
@@ -29,6 +29,29 @@ WORDS = (
     "replays; every false neighbour is refuted by a counterexample. Each theorem begins with its stages, one line each."
 )
 
+#: the parts of the book, and the theorems in each in the order in which they are read
+PARTS = {
+    "One projection and many heads": (
+        "combined_projection_eq_separate_heads", "split_columns_inverse_join_columns",
+        "split_transpose_join_is_identity", "concat_output_eq_sum_over_heads", "combined_layer_eq_separate_layer",
+    ),
+    "What changes nothing": (
+        "head_permutation_leaves_layer_unchanged", "feature_order_inside_heads_is_free",
+        "scale_moves_between_queries_and_keys", "head_circuits_determine_layer", "key_bias_cancels_value_bias_folds",
+        "token_permutation_equivariance",
+    ),
+    "Weights and masks": (
+        "softmax_rows_sum_to_one", "softmax_add_row_constant", "one_weight_per_key_for_every_value_coordinate",
+        "mask_broadcast_and_causality",
+    ),
+    "Taking heads away": (
+        "head_ablation_locations", "zeroed_scores_leave_the_average", "head_pruning_is_a_smaller_layer",
+    ),
+    "In numbers": ("parameter_count", "score_entries_and_costs", "numerical_axis_trace"),
+}  # fmt: skip
+#: where theorems stand that no part has
+OTHERS = "Others"
+
 #: theorems that define so many tensors alike are about the same thing
 ALIKE = 7
 #: of which so many are named
@@ -41,6 +64,30 @@ class Chapter:
 
     found: Derivation
     related: tuple[tuple[str, str], ...] = ()
+
+
+def in_parts(chapters: Sequence[Chapter]) -> dict[str, list[tuple[int, Chapter]]]:
+    """The chapters as they are read, part by part, with their numbers.
+
+    Example:
+        >>> in_parts([])
+        {}
+    """
+    place = {name: (part, n) for part, names in PARTS.items() for n, name in enumerate(names)}
+    parts = [*PARTS, OTHERS]
+
+    def rank(one: Chapter) -> tuple[int, int, str]:
+        part, n = place.get(one.found.name, (OTHERS, 0))
+        return parts.index(part), n, one.found.name
+
+    found: dict[str, list[tuple[int, Chapter]]] = {}
+    for number, one in enumerate(sorted(chapters, key=rank), start=1):
+        found.setdefault(place.get(one.found.name, (OTHERS, 0))[0], []).append((number, one))
+    return found
+
+
+def _read(chapters: Sequence[Chapter]) -> list[Chapter]:
+    return [one for part in in_parts(chapters).values() for _, one in part]
 
 
 def related(reports: Sequence[Report]) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -103,6 +150,7 @@ def _why(own: _Names, other: _Names, tensors: _Names, others: _Names) -> str:
 
 def html_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -> dict[str, str]:
     """The pages of a book by the names of their files, ``index.html`` first."""
+    chapters = _read(chapters)
     links = {one.found.name: f"{one.found.name}.html" for one in chapters}
     files = {"index.html": page(TITLE, f"<main>\n{_html_index(chapters, links, bool(questions))}\n</main>\n")}
     order = [(links[one.found.name], one.found.title) for one in chapters]
@@ -123,14 +171,15 @@ def _html_index(chapters: Sequence[Chapter], links: Mapping[str, str], questions
 def _index_lines(chapters: Sequence[Chapter], writer: Writer, questions: bool) -> Iterator[str]:
     yield f"<h1>{TITLE}</h1>"
     yield f"<p>{WORDS}</p>"
-    yield '<h2>Theorems</h2>\n<ul class="controls">'
-    for one in chapters:
-        found = one.found
-        good = "good" if found.good else "alarm"
-        target = escaped(writer.links[found.name])
-        yield f'<li><p><a href="{target}">{writer.prose(found.title)}</a></p><p>{writer.prose(found.words)}</p>'
-        yield f'<p class="{good}">{writer.prose(sentences.verdict(found))}</p></li>'
-    yield "</ul>"
+    for part, members in in_parts(chapters).items():
+        yield f'<h2>{part}</h2>\n<ol class="controls" start="{members[0][0]}">'
+        for number, one in members:
+            found = one.found
+            good = "good" if found.good else "alarm"
+            title = f'<a href="{escaped(writer.links[found.name])}">{writer.prose(found.title)}</a>'
+            yield f"<li><p>{number}. {title}</p><p>{writer.prose(found.words)}</p>"
+            yield f'<p class="{good}">{writer.prose(sentences.verdict(found))}</p></li>'
+        yield "</ol>"
     if questions:
         yield f'<h2>{QUESTIONS}</h2>\n<p><a href="questions.html">Questions with exercises</a></p>'
 
@@ -140,6 +189,7 @@ def _index_lines(chapters: Sequence[Chapter], writer: Writer, questions: bool) -
 
 def latex_book(chapters: Sequence[Chapter], questions: Sequence[Answered] = ()) -> dict[str, str]:
     """``book.tex``, and a document of its own for each theorem."""
+    chapters = _read(chapters)
     bodies = {one.found.name: list(latex_body(one.found)) for one in chapters}
     files = {"book.tex": latex_frame(TITLE, _book_lines(chapters, bodies, questions), outline=True)}
     return files | {f"{one.found.name}.tex": latex_frame(one.found.title, bodies[one.found.name]) for one in chapters}
@@ -151,8 +201,10 @@ def _book_lines(
     yield rf"\running{{{TITLE}}}{{\LARGE\bfseries {TITLE}\par}}"
     yield rf"\bigskip {WORDS}\par\bigskip"
     titles = {one.found.name: one.found.title for one in chapters}
-    for name, title in titles.items():
-        yield _entry(f"theorem.{name}", latex_prose(title))
+    for part, members in in_parts(chapters).items():
+        yield rf"\medskip\noindent\textbf{{{part}}}\par"
+        for number, one in members:
+            yield _entry(f"theorem.{one.found.name}", rf"{number}.\enspace {latex_prose(one.found.title)}")
     yield from [_entry("questions", QUESTIONS)] if questions else []
     for one in chapters:
         name = one.found.name

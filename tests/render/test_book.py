@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,7 +19,7 @@ from mha_sym.cli.output import write_directory
 from mha_sym.errors import Problem
 from mha_sym.library import theorem_names
 from mha_sym.proof.theorem import Report
-from mha_sym.render.book import Chapter, html_book, latex_book, related
+from mha_sym.render.book import PARTS, Chapter, html_book, in_parts, latex_book, related
 from mha_sym.render.derivation import derivation
 from mha_sym.render.questions.question import Answer, Exercise, Finding, Marked, Question, Table
 
@@ -67,7 +68,7 @@ def test_pages_and_their_links(chapters: list[Chapter]) -> None:
             assert not place or place in places[page or name]
             linked.add(page)
     assert linked >= set(files)
-    read, at = ["index.html"], f"{theorem_names()[0]}.html"
+    read, at = ["index.html"], "combined_projection_eq_separate_heads.html"
     while at:
         before = [one.get("href") for one in roots[at].iter(f"{XHTML}a") if one.get("rel") == "prev"]
         assert before == [page for page in read[-1:] if page != "index.html" and at != "questions.html"]
@@ -75,6 +76,18 @@ def test_pages_and_their_links(chapters: list[Chapter]) -> None:
         at = next((str(one.get("href")) for one in roots[at].iter(f"{XHTML}a") if one.get("rel") == "next"), "")
     assert sorted(read) == sorted(files), "one page after another leads through the whole book"
     assert not any(re.search(r"<script|<img", page) for page in files.values())
+
+
+def test_every_theorem_has_its_place_in_the_order_of_reading(chapters: list[Chapter]) -> None:
+    assert sorted(name for names in PARTS.values() for name in names) == sorted(theorem_names())
+    shown = html_book(chapters)["index.html"]
+    titles = [f"{n}. " + one.found.title for part in in_parts(chapters).values() for n, one in part]
+    assert titles[5] == "6. Permuting the heads leaves the layer unchanged"
+    text = re.sub(r"\s+", " ", "".join(ElementTree.fromstring(shown).itertext()))
+    places = [text.index(f" {n}. ") for n in range(1, len(titles) + 1)]
+    assert places == sorted(places) and "Others" not in text
+    strange = replace(chapters[0], found=replace(chapters[0].found, name="mine"))
+    assert list(in_parts([strange, *chapters]))[-1] == "Others"
 
 
 def test_the_chapter_of_questions(chapters: list[Chapter]) -> None:

@@ -283,7 +283,8 @@ class _Page:
         for condition in claim.conditions:
             used = self.writer.positive(condition.term)
             yield f"<p>Used: {used}, since {sentences.positive_because(condition)}.</p>"
-        yield f'<p class="checked">{self.writer.prose(sentences.checked(claim))}</p>'
+        if not sentences.checked_in_all_ways(claim):
+            yield f'<p class="checked">{self.writer.prose(sentences.checked(claim))}</p>'
 
     def _moves(self, claim: ClaimPart) -> Iterator[str]:
         yield '<div class="scroll" tabindex="0" role="group" aria-label="Axes, step by step"><table>'
