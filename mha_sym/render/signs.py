@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from mha_sym.proof.terms import Join, Part, Var
 from mha_sym.render import sentences
+from mha_sym.render.convention import COLUMNS
 from mha_sym.render.derivation import Derivation
 from mha_sym.render.false_equations import MARK, FalseEquation
 from mha_sym.render.formulas.breaks import plain
-from mha_sym.render.formulas.notation import Notation
+from mha_sym.render.formulas.notation import Notation, Symbol
 from mha_sym.render.formulas.scripts import Latex
 from mha_sym.render.matrices import sliced, stage
 from mha_sym.render.prose import Piece, latex_formula, pieces, unicode_prose
@@ -34,6 +35,10 @@ class SignRow:
     range: str
     meaning: Words
     values: str = ""
+
+
+#: weights of a head, and the letter above them in the paper
+PAPER = {"W_Q": "Q", "W_K": "K", "W_V": "V"}
 
 
 def sign_rows(words: Vocabulary, note: Notation) -> Iterator[SignRow]:
@@ -176,6 +181,8 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
     blocks = [(one, note.name(one, [head])) for one in plain_ones if one.given]
     if (part := next(((one, text) for one, text in blocks if text in lines and text != own), None)) is not None:
         yield _told(part[1], ": the block of ", note.name(part[0]), " that belongs to head ", head)
+    turned = any(words == COLUMNS for words, _ in found.assumptions)
+    yield from _papers_name(symbols, head, f"{lines}\n{own}", note, "the transpose of " * turned)
     if (block := next((one for one in symbols if one.block and not one.block.endswith(MARK)), None)) is not None:
         whole = note.name(replace(block, block=""))
         yield _told(note.name(block), ": the part of ", whole, f" in block {block.block} of an axis made of blocks")
@@ -193,6 +200,16 @@ def naming(found: Derivation, note: Notation) -> Iterator[Words]:
         yield _told("", what, first, " and ", other, ": made alike, of different parts, as their definitions say")
     if any(one.heads and not one.label for one in symbols):
         yield _told("", "What stands before a semicolon in brackets says which tensor of a family is meant")
+
+
+def _papers_name(symbols: Iterable[Symbol], head: str, lines: str, note: Notation, turned: str) -> Iterator[Words]:
+    """What the paper calls the weights of a head, if they occur; its heads count from 1."""
+    for one in symbols:
+        name = note.name(replace(one, number=0), [head])
+        if one.root in PAPER and not one.number and (one.label or name in lines):
+            above = "W_{i}^{" + PAPER[one.root] + "}" if isinstance(note, Latex) else f"W_i^{PAPER[one.root]}"
+            yield _told(name, f": {turned}what Vaswani et al. 2017 write ", above, ", counting heads from 1")
+            return
 
 
 def _told(*parts: str) -> Words:

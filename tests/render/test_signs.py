@@ -16,6 +16,7 @@ from mha_sym.pattern import einsum
 from mha_sym.proof.prover import prove
 from mha_sym.proof.terms import Cmp, Entry, Perm, Size, Var
 from mha_sym.proof.theorem import Claim, Report, Theorem
+from mha_sym.render.convention import Convention, rewritten
 from mha_sym.render.derivation import Derivation, derivation
 from mha_sym.render.formulas.scripts import Latex, Unicode
 from mha_sym.render.signs import likened, naming, said, sign_rows
@@ -142,6 +143,17 @@ def test_sizes_that_one_false_statement_alone_has_are_told_there(proved: Callabl
     end = "n is the number of tokens and heads, equally many."
     told = [one.name for one in found.controls if one.words.endswith(end)]
     assert told == ["transpose_left_out"]
+
+
+def test_what_the_paper_calls_the_weights_of_a_head(proved: Callable[[str], Report]) -> None:
+    found = derivation(proved("combined_projection_eq_separate_heads"))
+    told = [said(one) for one in naming(found, notation(found))]
+    assert "W_Q^(r): what Vaswani et al. 2017 write W_i^Q, counting heads from 1" in told
+    columns = rewritten(found, Convention(head="h", vectors="column"))
+    told = [said(one) for one in naming(columns, notation(columns))]
+    assert "W_Q^(h): the transpose of what Vaswani et al. 2017 write W_i^Q, counting heads from 1" in told
+    softmax = derivation(proved("softmax_add_row_constant"))
+    assert not [one for one in naming(softmax, notation(softmax)) if "Vaswani" in said(one)]
 
 
 def test_a_sign_that_is_nowhere_is_noticed(proved: Callable[[str], Report]) -> None:
