@@ -5,6 +5,7 @@ Each function returns plain sentences, in which `mha_sym.render.prose` finds the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -228,7 +229,7 @@ def _lines(claims: Sequence[ClaimPart]) -> Iterator[str]:
         places = " and at ".join(numbers(in_order(one)) or "the given sizes" for one in sizes)
         yield (
             f"{count} lines{more} were computed in fractions at {places}, for an entry drawn at random: each equals "
-            f"the line before it.{POWERS * any(map(_has_exp, claims))}"
+            f"the line before it.{ROOTS * all(map(_even_root, sizes))}{POWERS * any(map(_has_exp, claims))}"
         )
     digits = [one.digits for one in done if one.digits is not None]
     if digits and not wrong:
@@ -242,12 +243,19 @@ def _lines(claims: Sequence[ClaimPart]) -> Iterator[str]:
         yield f"Not computed in fractions: lines of claim {names} ({reason})."
 
 
+#: said where a root of d_k may have been computed in fractions
+ROOTS = " Sizes under a root were taken as square numbers, so that sqrt(d_k) is whole."
+
 #: said where exponentials were computed in fractions
 POWERS = (
-    " An exponential is seldom a fraction, so c^x was computed instead of exp(x), with a power of two as c; and sizes "
-    "under a root were taken as square numbers, so that √d_k is whole. Nothing is lost by that: the proof uses only "
-    "that exp is positive and that exp(a + b) = exp(a) exp(b), and the same holds for c^x."
+    " An exponential is seldom a fraction: in its place a power of two was computed, the exponents all multiplied "
+    "by one number that makes them whole. Nothing is lost by that, since the proof uses only that exp is positive and "
+    "that exp(a + b) = exp(a) exp(b), and powers of two have both properties."
 )
+
+
+def _even_root(sizes: Mapping[str, int]) -> bool:
+    return sizes.get("d_k", 0) > 1 and math.isqrt(sizes["d_k"]) ** 2 == sizes["d_k"]
 
 
 def _has_exp(claim: ClaimPart) -> bool:
