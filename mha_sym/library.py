@@ -90,7 +90,7 @@ def _by_name(name: str) -> Path:
     if name in names:
         return proofs_directory() / f"{name}.py"
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or [n for n in names if name in n][:3]
-    hint = f"did you mean {', '.join(close)}?" if close else f"mha-sym prove without a name tries all {len(names)}"
+    hint = f"did you mean {', '.join(close)}?" if close else f"mha-sym derive without a name lists all {len(names)}"
     raise TheoremProblem(f"there is no theorem {name!r}", hint=hint if names else "")
 
 

@@ -64,7 +64,7 @@ def test_unknown_name_shows_the_closest() -> None:
 def test_unknown_name_that_is_close_to_none() -> None:
     with pytest.raises(TheoremProblem) as caught:
         find("zzz")
-    assert caught.value.hint == f"mha-sym prove without a name tries all {len(theorem_names())}"
+    assert caught.value.hint == f"mha-sym derive without a name lists all {len(theorem_names())}"
 
 
 def test_part_of_a_name_finds_the_name() -> None:

@@ -18,8 +18,12 @@ from mha_sym.proof.prover import Prover
 from mha_sym.proof.theorem import Counterexample, Outcome, Report, Theorem, Verdict
 from mha_sym.render.questions.question import Finding
 from mha_sym.render.report_json import scope
+from mha_sym.render.sentences import in_order, numbers
 
 Reports = Mapping[str, Report]
+
+#: which head: h is how many there are
+HEAD = "r"
 
 
 class Bench:
@@ -86,12 +90,12 @@ def counterexample_text(found: Counterexample) -> str:
 
     Example:
         >>> counterexample_text(Counterexample({"T": 2}, {"t": 0}, "1/2", "[0.33333333 +/- 1e-9]"))
-        '1/2 against ≈ 0.333333 at [t=0] with T=2'
+        'left 1/2, right ≈ 0.333333 at entry t=0, with T=2'
     """
-    place = ", ".join(f"{name}={n}" for name, n in found.index.items())
-    sizes = ", ".join(f"{name}={n}" for name, n in found.sizes.items())
-    told = f"{_value(found.left)} against {_value(found.right)}" + (f" at [{place}]" if place else "")
-    return told + (f" with {sizes}" if sizes else "")
+    place = numbers({HEAD if name == "h" else name: n for name, n in found.index.items()})
+    sizes = numbers(in_order(found.sizes))
+    told = f"left {_value(found.left)}, right {_value(found.right)}" + (f" at entry {place}" if place else "")
+    return told + (f", with {sizes}" if sizes else "")
 
 
 def _value(text: str) -> str:

@@ -68,7 +68,7 @@ class Fault:
 
     Example:
         >>> find_fault("scale_missing").mend
-        'scores = q @ k^T / sqrt(d_k)'
+        'scores = q @ k.swapaxes(-1, -2) / d_k**0.5'
     """
 
     name: str

@@ -13,10 +13,10 @@ from mha_sym.cli.common import Exit, complain, json_option, traceback_option, wr
 @click.command(short_help="Answer seven questions with live results; check yours.")
 @click.argument("number", type=int, required=False, metavar="[N]")
 @click.option("--answer", metavar="TEXT", help="Check this answer to an exercise of question N.")
-@click.option("--exercise", type=int, default=1, show_default=True, metavar="K", help="Which exercise of question N.")
+@click.option("--exercise", type=int, metavar="K", help="Which exercise of question N; the first if omitted.")
 @json_option
 @traceback_option
-def ask(number: int | None, answer: str | None, exercise: int, as_json: bool) -> int:
+def ask(number: int | None, answer: str | None, exercise: int | None, as_json: bool) -> int:
     """List the questions, or answer question N with results that are computed now.
 
     With --answer, shapes such as '(2,5,12)->(2,5,3,4)', brackets or not, or an einops pattern such as
@@ -26,6 +26,8 @@ def ask(number: int | None, answer: str | None, exercise: int, as_json: bool) ->
     from mha_sym.ask import find_exercise, find_question, questions
     from mha_sym.render.questions import text as show
 
+    if exercise is not None and answer is None:
+        raise click.UsageError("--exercise says which exercise --answer is meant for: give --answer TEXT, too.")
     if number is None:
         if answer is not None:
             raise click.UsageError("--answer needs the number of a question: mha-sym ask N --answer TEXT.")
@@ -37,7 +39,7 @@ def ask(number: int | None, answer: str | None, exercise: int, as_json: bool) ->
         return Exit.OK
     question = find_question(number)
     if answer is not None:
-        task = find_exercise(question, exercise)
+        task = find_exercise(question, 1 if exercise is None else exercise)
         marked = task.mark(answer)
         if as_json:
             write_json(show.marked_json(question, task, answer, marked))

@@ -60,7 +60,7 @@ def derive(
     if every and (output is None or style not in BOOKS):
         raise click.UsageError(f"--all writes a book into a directory: give -o DIRECTORY and --format {_BOOKS}.")
     if output is None and style == "pdf":
-        raise click.UsageError("-o says where to write.")
+        raise click.UsageError("A PDF is not shown in a terminal: give -o FILE.pdf, which says where to write it.")
     convention = Convention(head, vectors, axes)
     if every:
         assert output is not None
@@ -74,11 +74,18 @@ def _refuse_mixed(theorems: tuple[str, ...], every: bool, code: str | None, head
         raise click.UsageError("One theorem at a time: give one NAME or PATH, or --all for a book of all.")
     given = [name for name, one in (("NAME", theorems), ("--all", every), ("--from", code is not None)) if one]
     if not given:
-        raise click.UsageError("Give the NAME or PATH of one theorem, or --all, or --from.")
+        raise click.UsageError(f"Give the NAME or PATH of one theorem, or --all, or --from. {_names()}")
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} are different things to write: give one of them.")
     if heads is not None and code is None:
         raise click.UsageError("--heads is about code: it goes with --from.")
+
+
+def _names() -> str:
+    """The theorems that may be named."""
+    from mha_sym.library import theorem_names
+
+    return f"The theorems are {', '.join(theorem_names())}."
 
 
 # ---------------------------------------------------------------- one theorem

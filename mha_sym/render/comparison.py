@@ -6,7 +6,7 @@ Defines `Comparison` and its parts, plain data that an audit fills, and `compari
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mha_sym.expr import Expr
@@ -20,8 +20,13 @@ from mha_sym.render.web.math import Writer
 from mha_sym.render.web.page import page
 from mha_sym.trace import Step, trace
 
+#: how some text is written
+Writing = Callable[[str], str]
+
 #: what is said of a mistake in code
 CODE = ("mend",)
+#: after these a name may be broken
+BREAKS = re.compile(r"(_|/|:(?!/))")
 
 
 @dataclass(frozen=True)
@@ -86,8 +91,9 @@ def comparison_page(found: Comparison) -> str:
 
 
 def _lines(found: Comparison, writer: Writer) -> Iterator[str]:
-    yield f"<h1><code>{escaped(found.title)}</code></h1>"
-    yield f'<p class="verdict {"good" if found.good else "alarm"}">{writer.prose(found.verdict)}</p>'
+    yield f"<h1>{_code(found.title)}</h1>"
+    verdict = around(found.verdict, found.title, writer.prose, _code)
+    yield f'<p class="verdict {"good" if found.good else "alarm"}">{verdict}</p>'
     yield from (f"<p>{_named(one, writer)}</p>" for one in found.known)
     for n, one in enumerate(found.mistakes):
         yield from _mistake(one, writer, str(n))
@@ -98,7 +104,20 @@ def _lines(found: Comparison, writer: Writer) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    return f"<code>{escaped(text)}</code>"
+    """As it is typed, with places where a narrow page may break a long name."""
+    broken = BREAKS.sub(r"\1<wbr/>", escaped(text))
+    return f"<code>{broken}</code>"
+
+
+def around(text: str, typed: str, words: Writing, code: Writing) -> str:
+    """A sentence in which one thing, such as the name of a file, stands as it is typed.
+
+    Example:
+        >>> around("Z of w.py:attention differs", "w.py:attention", str.upper, "`{}`".format)
+        'Z OF `w.py:attention` DIFFERS'
+    """
+    before, found, after = text.partition(typed)
+    return words(before) + (code(found) + words(after) if found else "")
 
 
 def _named(text: str, writer: Writer) -> str:
@@ -127,7 +146,7 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _mistake(found: Mistake, writer: Writer, key: str) -> Iterator[str]:
-    yield f"<h2>What is wrong: <code>{escaped(found.name)}</code></h2>"
+    yield f"<h2>What is wrong: {_code(found.name)}</h2>"
     rows = [(name, _code(text) if name in CODE else writer.prose(text)) for name, text in found.rows]
     cells = "".join(f'<tr><th scope="row">{escaped(name)}</th><td>{text}</td></tr>' for name, text in rows)
     yield f"<table><tbody>{cells}</tbody></table>"
@@ -153,6 +172,16 @@ def _fork(fork: Fork, writer: Writer, key: str) -> Iterator[str]:
     yield from [_scroll("Which number lands in which cell", picture)] if picture else []
 
 
+def with_roots(text: str) -> str:
+    """Words about a step, with roots and products as a sentence writes them.
+
+    Example:
+        >>> with_roots("step 3 times 1/(√h·√d_k)")
+        'step 3 times 1/(sqrt(h) sqrt(d_k))'
+    """
+    return re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("·", " ")
+
+
 def parting(right: Sequence[Step], wrong: Sequence[Step]) -> str:
     """Where two ways part, in a sentence.
 
@@ -166,8 +195,11 @@ def parting(right: Sequence[Step], wrong: Sequence[Step]) -> str:
     for n, (one, other) in enumerate(zip(right, wrong, strict=False), 1):
         said = [step_words(step, steps) for step, steps in ((one, right), (other, wrong))]
         if said[0] != said[1] or one.axes != other.axes:
-            said = [f"{words} ({axes_text(step.axes)})" for words, step in zip(said, (one, other), strict=True)]
-            return f"Their axes part at step {n}: {said[0]}, and in the code: {said[1]}."
+            told = [f"{words} ({axes_text(step.axes)})" for words, step in zip(said, (one, other), strict=True)]
+            same = one.axes == other.axes
+            what = "The two ways part" if same else "Their axes part"
+            right_, wrong_ = said if same else told
+            return with_roots(f"{what} at step {n}: {right_}, and in the code: {wrong_}.")
     longer, which = (right, "the right way") if len(right) > len(wrong) else (wrong, "the code")
     if len(right) == len(wrong):
         return "Step by step the axes are the same; what differs is what is done along them."

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mha_sym.render.comparison import CODE, Comparison, Fork, Mistake, comparison_page, parting
+from mha_sym.render.comparison import CODE, Comparison, Fork, Mistake, around, comparison_page, parting
 from mha_sym.render.latex.article import latex_frame
 from mha_sym.render.latex.plain import latex_rows, latex_text, typed
 from mha_sym.render.markdown import markdown_formula, markdown_table, markdown_text_of
@@ -59,7 +59,8 @@ def comparison_markdown(found: Comparison) -> str:
 
 def _markdown(found: Comparison) -> Iterator[str]:
     yield from (f"# `{found.title}`", "")
-    yield markdown_text_of(found.verdict) if found.good else f"**{markdown_text_of(found.verdict)}**"
+    verdict = around(found.verdict, found.title, markdown_text_of, "`{}`".format)
+    yield verdict if found.good else f"**{verdict}**"
     for one in found.known:
         yield from ("", markdown_text_of(one))
     for mistake in found.mistakes:
@@ -107,7 +108,8 @@ def comparison_cell(found: Comparison) -> str:
 
 def _latex(found: Comparison) -> Iterator[str]:
     yield rf"{{\raggedright\LARGE\bfseries {_code(found.title)}\par}}"
-    yield rf"{{{'' if found.good else chr(92) + 'color{alarm}'}\bfseries {latex_text(found.verdict)}\par}}"
+    verdict = around(found.verdict, found.title, latex_text, _code)
+    yield rf"{{{'' if found.good else chr(92) + 'color{alarm}'}\bfseries {verdict}\par}}"
     yield from (latex_text(one) + r"\par" for one in found.known)
     for mistake in found.mistakes:
         yield rf"\section*{{What is wrong: {_code(mistake.name)}}}"

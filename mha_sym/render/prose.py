@@ -27,7 +27,7 @@ _LABEL = rf"(?:\^\({_INSIDE}\)|\^T\b|\^\d+)"
 #: a letter, or a short word with something below it: longer ones are names of claims, in words
 _LETTER = rf"\b[A-HJ-Zb-hj-z]\b|(?<=\()a\b(?=\)| \+)|\b[Ii]\b(?={_LABEL}|\[)|\b(?:{'|'.join(GREEK)})\b"
 _NAME = rf"(?:(?!mha_sym\b)[A-Za-z]{{1,4}}_[A-Za-z0-9]+(?![_A-Za-z0-9])|{_LETTER})(?!')"
-_ATOM = rf"(?:{_NAME}(?:\[[^\]]*\])?{_LABEL}*|\d+[a-z]\b|\d+(?:\.\d+)?|sqrt\([\w* ]+\)|\.\.\.)"
+_ATOM = rf"(?:{_NAME}(?:\[[^\]]*\])?{_LABEL}*|\d+[a-z]\b|\d+(?:\.\d+)?|sqrt\([\w*/ ]+\)|\.\.\.)"
 _WORD = r"(?:Concat|softmax|layer|exp)(?=\()"
 #: matrices that stand without a space between them: (XW)U, X(WU), QK^T
 _RUN = r"(?:\([A-Z]{2,3}\)[A-Z]{1,2}(?![A-Za-z])|\b[A-Z]{1,2}\([A-Z]{2,3}\)|\b[A-Z]{2,3}\^T\b)"
@@ -169,7 +169,7 @@ def markdown_prose(text: str) -> str:
 
 
 _PART = re.compile(
-    r"(?P<root>sqrt\((?P<under>[\w* ]+)\))|(?P<name>[A-Za-z]+(?:_[A-Za-z0-9]+)?)"
+    r"(?P<root>sqrt\((?P<under>[\w*/ ]+)\))|(?P<name>[A-Za-z]+(?:_[A-Za-z0-9]+)?)"
     rf"|(?P<above>{_LABEL}+)"
     r"|(?P<sign>, |\],\[|<=|>=|\.\.\.|\.\.|[|*]| x (?=\d)|(?<=[\w)\]]) (?=[\w(\[]))|(?P<other>.)"
 )

@@ -192,7 +192,7 @@ def test_what_reports_say_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -
 
 def test_values_of_counterexamples() -> None:
     found = Counterexample({}, {}, "1.00000000000", "-3/4")
-    assert counterexample_text(found) == "1 against -3/4"
+    assert counterexample_text(found) == "left 1, right -3/4"
 
 
 # ---------------------------------------------------------------- the command

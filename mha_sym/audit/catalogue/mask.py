@@ -7,6 +7,7 @@ from dataclasses import replace
 import sympy
 
 from mha_sym.attention.variants import read_as_each_other
+from mha_sym.audit.catalogue.scale import MEND as SCORES
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.recipe import Edits, Site, Slot, both, there, without
 from mha_sym.expr import Expr, Rename, Repeat, Reshape, Scalar, Select, Softmax, Transpose
@@ -156,7 +157,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     mask_fault(
         "additive_mask_ignored", "The additive mask has no effect.", "Position biases do nothing.",
-        "scores = q @ k^T / sqrt(d_k) + mask", {"before": ignored("mask")}, "additive",
+        f"{SCORES} + mask", {"before": ignored("mask")}, "additive",
     ),
     mask_fault(
         "masks_ignored", "No mask has any effect.", "Masked tokens influence the output.", MEND,
@@ -186,7 +187,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     mask_fault(
         "additive_mask_transposed", "Queries and keys are exchanged in the additive mask.",
-        "Position biases point the wrong way.", "scores = q @ k^T / sqrt(d_k) + mask, mask of shape (T, S)",
+        "Position biases point the wrong way.", f"{SCORES} + mask, mask of shape (T, S)",
         {"before": additive_transposed}, "additive", ties={"S": "T"},
     ),
     mask_fault(
@@ -231,12 +232,12 @@ FAULTS: tuple[Fault, ...] = (
     ),
     mask_fault(
         "additive_mask_subtracted", "The additive mask is subtracted from the scores.",
-        "Position biases have the wrong sign.", "scores = q @ k^T / sqrt(d_k) + mask", {"masked": _subtracted},
+        "Position biases have the wrong sign.", f"{SCORES} + mask", {"masked": _subtracted},
         "additive",
     ),
     mask_fault(
         "additive_mask_multiplied", "The scores are multiplied by the additive mask.",
-        "Scores where the mask is zero are lost.", "scores = q @ k^T / sqrt(d_k) + mask", {"masked": _multiplied},
+        "Scores where the mask is zero are lost.", f"{SCORES} + mask", {"masked": _multiplied},
         "additive",
     ),
     mask_fault(

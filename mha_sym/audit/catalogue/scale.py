@@ -13,7 +13,7 @@ from mha_sym.expr import Expr, Scalar
 _FAMILY = "scale"
 
 #: what should stand there
-MEND = "scores = q @ k^T / sqrt(d_k)"
+MEND = "scores = q @ k.swapaxes(-1, -2) / d_k**0.5"
 
 Factor = Callable[[Site], sympy.Expr]
 
@@ -137,7 +137,7 @@ FAULTS: tuple[Fault, ...] = (
         name="mask_scaled_too",
         words="The additive mask is added before the scores are scaled, and is scaled with them.",
         symptom="Masks of minus infinity work; finite ones, such as position biases, are too weak.",
-        mend="scores = q @ k^T / sqrt(d_k) + mask", step=4, stage="scores", edits={"masked": _mask_too},
+        mend=f"{MEND} + mask", step=4, stage="scores", edits={"masked": _mask_too},
         needs=("additive",), family=_FAMILY,
     ),
     _moved("scale_on_queries", 1, 0, "The scale is applied to q instead of to the scores."),

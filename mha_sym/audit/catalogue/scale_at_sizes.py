@@ -44,7 +44,7 @@ def constant_scale(value: float, widths: Sequence[int], declared: sympy.Expr | N
     return Fault(
         name="scale_constant", words=f"The scores are multiplied by a constant, {number}, at {seen}{alike}.",
         symptom=f"Right {_right_at(value, number, declared)}.", step=4, stage="scores", family="scale",
-        mend=MEND if declared is None else f"scores = q @ k^T * ({declared})",
+        mend=MEND if declared is None else f"scores = q @ k.swapaxes(-1, -2) * ({declared})",
         edits={"masked": scaled_by(lambda at: exact)},
     )  # fmt: skip
 

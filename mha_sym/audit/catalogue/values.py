@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sympy
 
+from mha_sym.audit.catalogue.scale import MEND
 from mha_sym.audit.faults import Fault
 from mha_sym.audit.recipe import Site
 from mha_sym.axes import axis
@@ -155,7 +156,7 @@ FAULTS: tuple[Fault, ...] = (
     _operand(
         "queries_and_keys_exchanged", _queries_and_keys_exchanged,
         "Queries and keys are exchanged: the scores are transposed before the softmax.",
-        "The score of query t and key s is that of query s and key t.", "scores = q @ k^T / sqrt(d_k)", "q",
+        "The score of query t and key s is that of query s and key t.", MEND, "q",
         ties=_SAME_TOKENS,
     ),
     Fault(

@@ -46,9 +46,10 @@ def _known(report: Reported) -> Iterator[str]:
         yield f"The same function, by theorem {theorems}: {one.words}"
     if report.compared:
         yield (
-            f"What it should compute is the combined form, by theorem {report.backing.theorem} the same as separate "
-            f"heads; with this layout, these biases and any masks that is {report.backing.verdict} for all sizes. The "
-            "comparison is of numbers, on these draws only."
+            "The code was run beside multi-head attention with one matrix for all heads. That this is the same as "
+            f"separate heads is theorem {report.backing.theorem}, {report.backing.verdict} for all sizes with this "
+            "layout, these biases and any masks. What was compared are numbers, on a few random inputs: that is "
+            "evidence about the code, and no proof."
         )
     if report.coincide:
         yield f"Sizes that coincide, so that their axes cannot be told apart: {'; '.join(report.coincide)}."
