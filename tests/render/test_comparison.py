@@ -12,14 +12,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import sympy
 
 from mha_sym.audit.check import check_target
 from mha_sym.audit.reports.page import comparison_of, page_of
+from mha_sym.axes import axis, size_symbol
 from mha_sym.cli import main
 from mha_sym.cli.common import Exit
+from mha_sym.expr import Input, Scalar
 from mha_sym.render.comparison import Comparison, Fork, Mistake, comparison_page, parting
 from mha_sym.render.comparison_forms import comparison_json, comparison_latex, comparison_markdown
-from mha_sym.trace import trace_pattern
+from mha_sym.trace import trace, trace_pattern
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 CODE = """
@@ -62,6 +65,24 @@ def test_both_ways_and_where_they_part(wrong: str) -> None:
     formulas = [" ".join(part.get("alttext", "") for part in one.iter(f"{XHTML}math")) for one in boxes]
     assert "Q[b,r,t,j] = Q_flat[b,t, r d_k + j]" in formulas
     assert "Q[b,r,t,j] = Q_flat[b, ⌊(r T + t)/h⌋, ((r T + t) mod h) d_k + j]" in formulas
+
+
+def test_the_name_of_the_code_is_no_formula_and_long_names_may_be_broken() -> None:
+    """In `w.py:f` nothing is a letter of mathematics; a page of 390 px is narrower than some names of faults."""
+    found = Comparison("w.py:f", False, "DISAGREES w.py:f: first y", mistakes=(Mistake("wrong_by_far", ()),))
+    page = comparison_page(found)
+    assert "DISAGREES <code>w.py:<wbr/>f</code>: first <math" in page
+    assert "<code>wrong_<wbr/>by_<wbr/>far</code>" in page
+    assert r"DISAGREES \texttt{w.py:" in comparison_latex(found)
+    assert "**DISAGREES `w.py:f`: " in comparison_markdown(found)
+
+
+def test_where_axes_agree_the_factors_are_told_with_typeset_roots() -> None:
+    q, h, width = Input("q", (axis("t", "T"),)), size_symbol("h"), size_symbol("d_k")
+    ways = (trace(q * Scalar(1 / sympy.sqrt(one))) for one in (width, h * width))
+    said = parting(*ways)
+    assert said.startswith("The two ways part at step 2: q times 1/sqrt(d_k), and in the code: q times 1/(")
+    assert "sqrt(h)" in said and "√" not in said and "T" not in said.removeprefix("The")
 
 
 def test_it_can_be_read_by_anyone(wrong: str) -> None:
