@@ -67,12 +67,13 @@ def _exercises(question: Question, writer: Writer) -> Iterator[str]:
     for one in question.exercises:
         yield f"<h3>Exercise {one.number}.</h3>"
         yield f"<p>{writer.prose(one.prompt)}</p><p><code>{escaped(_command(question, one))}</code></p>"
+        yield f"<p>Put your answer where the dots are, written as in <code>{escaped(one.example)}</code>.</p>"
         yield f"<details><summary>Solution</summary><p><code>{escaped(one.solution)}</code></p></details>"
 
 
 def _command(question: Question, one: Exercise) -> str:
     which = f" --exercise {one.number}" if one.number > 1 else ""
-    return f"mha-sym ask {question.number}{which} --answer '{one.example}'"
+    return f"mha-sym ask {question.number}{which} --answer '...'"
 
 
 # ---------------------------------------------------------------- LaTeX
