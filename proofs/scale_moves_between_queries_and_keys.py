@@ -11,7 +11,7 @@ import sympy
 from mha_sym.attention.dims import combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, Stages, combined
 from mha_sym.attention.variants import edited, keep_mask, some_key_kept
-from mha_sym.expr import Expr, Input, Scalar
+from mha_sym.expr import Input, Named, Scalar
 from mha_sym.library import run
 from mha_sym.proof.theorem import Claim, Control, Theorem
 
@@ -26,15 +26,17 @@ whole, root = Scalar(d.scale), Scalar(sympy.sqrt(d.scale))
 def scaled(q: Scalar | None = None, k: Scalar | None = None) -> Stages:
     """The layer whose scores are not scaled, and whose queries and keys are."""
     free = combined(d, x, w, unscaled)
-    changed: dict[str, Expr] = {"q": free.q if q is None else free.q * q, "k": free.k if k is None else free.k * k}
-    return edited(d, free, w, unscaled, **changed)
+    queries = free.q if q is None else Named(free.q * q, "Q'", "the queries scaled", "queries, scaled")
+    keys = free.k if k is None else Named(free.k * k, "K'", "the keys scaled", "keys, scaled")
+    return edited(d, free, w, unscaled, q=queries, k=keys)
 
 
 def claims(name: str, other: Stages, where: str) -> tuple[Claim, ...]:
-    """Scores and output of the layer with the scale somewhere else."""
+    """Scores, weights and output of the layer with the scale somewhere else."""
     return (
         Claim(f"scores_{name}", layer.scores, other.scores, f"With the scale {where} the scores are the same."),
-        Claim(f"output_{name}", layer.y, other.y, "The output is the same."),
+        Claim(f"weights_{name}", layer.weights, other.weights, "So are the weights."),
+        Claim(f"output_{name}", layer.y, other.y, "And so is the output."),
     )
 
 

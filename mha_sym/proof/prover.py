@@ -108,9 +108,10 @@ def _sums(term: Term) -> Iterator[Bind]:
 
 
 def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
-    """A certificate, not yet checked, or the two normal forms that differ; the shorter of two proofs.
+    """A certificate, not yet checked, or the two normal forms that differ.
 
-    What is known of one of the sides as a whole may be a detour, so that a proof without it is looked for as well.
+    What is known of one of the sides as a whole may be a detour, so that a proof without it is looked for as well, and
+    is taken if it is not much longer.
     """
     sides = {one.name for one in (goal.left, goal.right) if isinstance(one, Entry)}
     others = {name: one for name, one in context.lemmas.items() if not _is_about(one, sides)}
@@ -118,7 +119,12 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
     if len(others) == len(context.lemmas) or not isinstance(found, Certificate):
         return found
     without = _search_goal(goal, replace(context, lemmas=others))
-    return min(found, without, key=_length) if isinstance(without, Certificate) else found
+    short = isinstance(without, Certificate) and _length(without) <= DIRECT * _length(found)
+    return without if short else found
+
+
+#: a proof without another claim about a side is better, if it takes at most so many times as many steps
+DIRECT = 1.25
 
 
 def _is_about(lemma: Goal, names: set[str]) -> bool:

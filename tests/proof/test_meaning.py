@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product as pairs
 from random import Random
@@ -61,8 +62,10 @@ def arrays_of(expr: Expr, seed: int) -> dict[str, Any]:
 
 
 def world_of(expr: Expr, meaning: Meaning, arrays: dict[str, Any]) -> World:
-    """A world in which the entries are those of the arrays."""
-    world = World(SIZES, meaning.context())
+    """A world in which the entries are those of the arrays; an expression may permute what a position does not see."""
+    permuted = {node.perm.name: domain(node.perm.axis) for node in walk(expr) if isinstance(node, Permute)}
+    context = meaning.context()
+    world = World(SIZES, replace(context, bijections={**permuted, **context.bijections}))
     for one in inputs(expr):
         for at in np.ndindex(*arrays[one.name].shape):
             world.drawn[one.name, at] = Fraction(int(arrays[one.name][at]))
