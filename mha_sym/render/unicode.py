@@ -109,7 +109,7 @@ class _Writer:
     def _stage(self, claim: ClaimPart) -> Iterator[str]:
         """What equals what, and why; before that what is new in it."""
         new = list(self._definitions((*claim.opened, *claim.defined)))
-        yield from (*new, "") if new else ()
+        yield from (*[""] * (claim.number > 1), *new, "") if new else ()
         number = f"{claim.number:>3} "
         same = same_formula(claim, self.notation)
         first, *more = rows(stage(claim, self.notation), WIDTH - len(number))
