@@ -61,6 +61,8 @@ def derive(
         raise click.UsageError(f"--all writes a book into a directory: give -o DIRECTORY and --format {_BOOKS}.")
     if output is None and style == "pdf":
         raise click.UsageError("A PDF is not shown in a terminal: give -o FILE.pdf, which says where to write it.")
+    if detail and style != "unicode":
+        raise click.UsageError(f"--detail is about Unicode: {style} has the steps of every claim in any case.")
     convention = Convention(head, vectors, axes)
     if every:
         assert output is not None
@@ -147,8 +149,12 @@ def _verdict(reports: Iterable[Report], shown: Iterable[Derivation]) -> int:
 
 
 def _form(output: Path | None, otherwise: str) -> str:
-    """The form that is meant by the name of a file."""
-    return otherwise if output is None else {**PAGES, ".pdf": "pdf"}.get(output.suffix.lower(), otherwise)
+    """The form that is meant by the name of a file; ``otherwise`` if that says nothing."""
+    known = {**PAGES, ".pdf": "pdf", ".txt": otherwise, "": otherwise}
+    if output is not None and output.suffix.lower() not in known:
+        endings = ", ".join(sorted(known)[1:])
+        raise click.UsageError(f"{output.name} names no form that is known: end it with {endings}, or give --format.")
+    return otherwise if output is None else known[output.suffix.lower()]
 
 
 def _from_code(target: str, heads: int | None, style: str, output: Path | None, force: bool) -> int:
