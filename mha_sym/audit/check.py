@@ -21,6 +21,7 @@ from mha_sym.audit.compared import Compared, Convention
 from mha_sym.audit.diagnosis.inquiry import inquire
 from mha_sym.audit.draw import classes, coincidences
 from mha_sym.audit.dropout import explained, training_note
+from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.frameworks.joined import with_output
 from mha_sym.audit.frameworks.own_tables import with_own_tables
 from mha_sym.audit.frameworks.position_tables import WithoutTables
@@ -28,8 +29,8 @@ from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.masks.alignment import found_alignment
 from mha_sym.audit.masks.mask_word import mask_as_meant
 from mha_sym.audit.masks.own_mask import as_causal
-from mha_sym.audit.precision import coarser
 from mha_sym.audit.reports.report import CheckReport
+from mha_sym.audit.rounding import likely_format
 from mha_sym.audit.runs import Seen, agrees_tied, further, seen_of, with_any_keys_seen
 from mha_sym.audit.setting import ties_of
 from mha_sym.audit.settle import TIED, Wishes, refuse_unreached
@@ -111,7 +112,7 @@ def check(
         findings=inquire(evidence, conventions, impl, further(seen)),
     )  # fmt: skip
     where = found_alignment(impl, seen.plan) if report.ok else _where_it_agrees(seen, report)
-    notes = (*report.notes, *(one for one in (where, _if_it_rounds(report)) if one))
+    notes = (*report.notes, *(one for one in (where, _if_it_rounds(report, evidence)) if one))
     return replace(report, notes=notes, seconds=time.perf_counter() - started)
 
 
@@ -187,11 +188,11 @@ def _where_it_agrees(seen: Seen, report: CheckReport) -> str:
     return ""
 
 
-def _if_it_rounds(report: CheckReport) -> str:
+def _if_it_rounds(report: CheckReport, evidence: Sequence[Evidence]) -> str:
     """For code that no fault explains: in which format it may compute on the way, if that would explain it."""
     if report.verdict != "disagree" or report.faults:
         return ""
-    kind = coarser(report.dtype, max(one.excess for one in report.compared))
+    kind = likely_format(evidence)
     if kind is None:
         return ""
     return (

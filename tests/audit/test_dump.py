@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mha_sym.audit.diagnosis.steps import _in_digits
 from mha_sym.audit.dumps import file as dump_file
 from mha_sym.audit.dumps.dump import check_dump, is_dump
 from mha_sym.audit.dumps.settings import DumpSettings
@@ -211,6 +212,26 @@ def test_the_format_of_the_output_judges(tmp_path: Path, dtype: str) -> None:
     y = run({name: value.astype("float64") for name, value in a.items()})["y"]
     report = verdict(saved(tmp_path, {**a, "y": y.astype(dtype)}), heads=6)
     assert report.ok and report.dtype == dtype and 0 < report.compared[0].difference < report.compared[0].bound.value
+
+
+def test_an_output_that_was_rounded_is_told_with_digits_that_tell(tmp_path: Path) -> None:
+    a = layer()
+    y = run(a)["y"].astype(np.float32).astype(np.float64)
+    report = verdict(saved(tmp_path, {**a, "y": y}), heads=6)
+    assert report.verdict == "disagree" and any('dtype = "float32"' in one for one in report.notes)
+
+
+@pytest.mark.parametrize(("off", "digits"), [(0.25, 6), (3e-8, 9), (3e-11, 12)])
+def test_two_numbers_are_told_with_digits_that_tell_them_apart(off: float, digits: int) -> None:
+    one, other = _in_digits(2.07285, 2.07285 + off)
+    assert one != other and other == f"{2.07285 + off:.{digits}g}"
+
+
+def test_packed_weights_are_not_told_as_missing_ones(tmp_path: Path) -> None:
+    a = layer()
+    packed = {"x": a["x"], "w_qkv": np.concatenate([a["w_q"], a["w_k"], a["w_v"]], 1), "w_o": a["w_o"]}
+    problem = refused(tmp_path, {**packed, "y": run(a)["y"]})
+    assert "fit several layouts" in problem.what and "mha-sym identify dump.npz" in problem.hint
 
 
 def test_safetensors_and_bfloat16(tmp_path: Path) -> None:

@@ -150,6 +150,17 @@ def unscaled(x, w_q, w_k, w_v, w_o, heads):
     return (e / e.sum(-1, keepdims=True) @ v).swapaxes(1, 2).reshape(*x.shape[:2], -1) @ w_o
 
 
+def test_what_was_not_tried_is_not_told_as_not_found(tmp_path: Path) -> None:
+    a = layer(4)
+    arrays = {**a, "y": run(a)["y"]}
+    with pytest.raises(Problem, match="how many heads") as wanting:
+        identify(saved(tmp_path, arrays))
+    assert "--heads N" in wanting.value.one_line()
+    arrays["y"][1, 2, 0] = np.nan
+    with pytest.raises(Problem, match=r"y holds nan"):
+        identify(saved(tmp_path, arrays), heads=6)
+
+
 def test_functions_are_identified() -> None:
     assert names(identify(out_in)) == ["linear"]
     (one,) = identify(unscaled).found

@@ -213,10 +213,8 @@ class _View:
         gap = np.abs(np.where(np.isfinite(on.shown[stage]), on.shown[stage] - on.found[stage], 0))
         place = np.argwhere(gap > on.bounds[stage].value)
         spot = tuple(place[0]) if len(place) else np.unravel_index(int(gap.argmax()), gap.shape)
-        return (
-            f"first at {stage}[{place_of(stage, spot)}] ({on.case}): {on.shown[stage][spot]:.6g}"
-            f" where {on.found[stage][spot]:.6g} is right"
-        )
+        shown, right = _in_digits(float(on.shown[stage][spot]), float(on.found[stage][spot]))
+        return f"first at {stage}[{place_of(stage, spot)}] ({on.case}): {shown} where {right} is right"
 
     def _fact(self, n: int) -> str:
         """Sizes and widths."""
@@ -229,6 +227,17 @@ class _View:
             shapes = {name: found[name].shape for name in ("w_q", "w_k", "w_v", "w_o")}
             return ", ".join(f"{name.upper()} {shape}" for name, shape in shapes.items()) + "; "
         return ""
+
+
+def _in_digits(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart, six at least.
+
+    Example:
+        >>> _in_digits(0.5, 0.25), _in_digits(2.07285, 2.07285 + 3e-8)
+        (('0.5', '0.25'), ('2.07285', '2.07285003'))
+    """
+    digits = next((n for n in (6, 9, 12) if f"{one:.{n}g}" != f"{other:.{n}g}"), 17)
+    return f"{one:.{digits}g}", f"{other:.{digits}g}"
 
 
 def _step(n: int, status: Status, detail: str) -> Step:

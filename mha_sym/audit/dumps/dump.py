@@ -29,9 +29,11 @@ from mha_sym.audit.dumps.arrays import expected_shape, finite, floating, shaped
 from mha_sym.audit.dumps.file import LIMIT, SUFFIXES, Stored, read_arrays, read_config
 from mha_sym.audit.dumps.masks import Masks, read_masks
 from mha_sym.audit.dumps.settings import DumpSettings
+from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.implementation import STAGES, Implementation
 from mha_sym.audit.precision import ROUNDOFF, Array
 from mha_sym.audit.reports.report import CheckReport
+from mha_sym.audit.rounding import likely_format
 from mha_sym.audit.setting import Setting
 from mha_sym.audit.specification import Specification, exact_scale, inputs_of
 from mha_sym.errors import DataProblem, Problem
@@ -82,8 +84,18 @@ def check_dump(
         target=str(path), compared=evidence.compared, conventions=dump.conventions,
         findings=inquire([evidence], dump.conventions) if explain else None,
         coincide=classes(coincidences(dump.setting.sizes)), dtype=dump.impl.dtype,
-        backing=prove_specification(dump.impl), notes=dump.impl.notes, seconds=time.perf_counter() - started,
+        backing=prove_specification(dump.impl), notes=(*dump.impl.notes, *_if_rounded(evidence)),
+        seconds=time.perf_counter() - started,
     )  # fmt: skip
+
+
+def _if_rounded(on: Evidence) -> tuple[str, ...]:
+    """For an output that is off by about as much as a coarser format rounds: what to say then."""
+    kind = likely_format([on])
+    if kind is None:
+        return ()
+    how = f'dtype = "{kind}" in a TOML file (--config FILE.toml), and it is judged in that'
+    return (f"it is off by no more than {kind} rounds: if it was computed in that, say {how}",)
 
 
 def is_dump(target: str) -> bool:
@@ -190,16 +202,16 @@ def _layout(arrays: Mapping[str, Stored], settings: DumpSettings, name: str) -> 
         )
     grouped = settings.kv_heads not in (None, settings.heads)
     canonical = LAYOUTS["grouped" if grouped else "combined"]
-    if _known_names(canonical) & have:
-        return canonical
     fitting = fitting_layouts(have)
+    if _known_names(canonical) & have and not (fitting and have - _known_names(canonical)):
+        return canonical
     if len(fitting) == 1:
         return fitting[0]
     several = ", ".join(one.name for one in fitting)
     raise DataProblem(
         "the names of the weights fit several layouts" if fitting else "the names of the weights fit no known layout",
         where=name, got=several or ", ".join(sorted(have)), expected="" if fitting else "w_q, w_k, w_v and w_o",
-        hint="say --layout NAME, or let 'mha-sym identify' find it" if fitting else
+        hint=f"say --layout NAME, or let 'mha-sym identify {name}' find it" if fitting else
         "give their meaning under [names] in a TOML file, or --layout NAME",
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import Any
 from mha_sym.attention.layouts import LAYOUTS, Layout
 from mha_sym.audit.call import run
 from mha_sym.audit.cases import cases_of
+from mha_sym.audit.dumps.arrays import finite
 from mha_sym.audit.dumps.dump import is_dump
 from mha_sym.audit.dumps.file import Stored, read_arrays, read_config
 from mha_sym.audit.dumps.settings import DumpSettings
@@ -99,11 +100,27 @@ def identify(target: Any, *, config: str | Path | None = None, seed: int = 0, **
             assert dump is not None  # it fits
             sizes = sizes or dump.setting.sizes
             kept.append(reading)
+    if not tried:
+        _refuse_untried(runs[0])
     unique = tuple(without_equals(kept, runs[0]))
     if not unique:
         unique, sizes, more = _in_shards(runs)
         tried += more
     return Identified(runs[0].name, unique, tried, sizes, time.perf_counter() - started)
+
+
+def _refuse_untried(seen: Seen) -> None:
+    """Complain where the number of heads is what is wanting.
+
+    Raises:
+        DataProblem: where no reading can be made without it.
+    """
+    if seen.settings.heads is None:
+        raise DataProblem(
+            f"how many heads {seen.name} has is not known: no reading could be tried", where=seen.name,
+            expected="--heads N, or heads in a TOML file (--config FILE.toml)",
+            got="; ".join(f"{name} {one.shape}" for name, one in seen.arrays.items()),
+        )  # fmt: skip
 
 
 def _in_shards(runs: Sequence[Seen]) -> tuple[tuple[Reading, ...], Mapping[str, int], int]:
@@ -144,6 +161,9 @@ def _from_dump(target: str | Path, config: str | Path | None, given: Mapping[str
     arrays = {name: value for name, value in arrays.items() if name not in settings.ignore}
     if "y" not in arrays:
         raise DataProblem(f"{Path(target).name} holds no output 'y'", expected="y (b, t, m)", got=", ".join(arrays))
+    for one, stored in arrays.items():
+        if stored.values.dtype.kind == "f" and one != "mask":  # no reading reproduces what is no number
+            finite(one, stored.values, [f"axis {n}" for n in range(stored.values.ndim)], Path(target).name)
     return [Seen(arrays, settings, Path(target).name)]
 
 
