@@ -171,8 +171,12 @@ class Implementation:
 
     @property
     def headline(self) -> str:
-        """What verdicts call it: with its layout, where that is none that its names say."""
-        return f"{self.title} under layout {self.how_stored.name} (see the note)" if self.unlike else self.title
+        """What verdicts call it: with its layout, where that is none that its names say, and a scale nobody said."""
+        layout = f" under layout {self.how_stored.name}" if self.unlike else ""
+        found = self.scale is not None and self.said.get("scale", "").startswith("found by")
+        scale = f" with scale {self.scale}" if found else ""
+        notes = "" if not (layout or scale) else " (see the notes)" if layout and scale else " (see the note)"
+        return f"{self.title}{layout}{scale}{notes}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

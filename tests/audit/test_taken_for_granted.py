@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -133,6 +135,51 @@ def test_code_known_by_numbers_alone_is_told_of_in_the_same_words() -> None:
     usual, unscaled = ("\n".join(found(probed(scale)).notes) for scale in (Separate.scale, 1.0))
     assert "stored as" in usual and "scale" not in usual
     assert "the scale was found to be none, where 1/sqrt(d_k) is usual" in unscaled
+
+
+def test_a_scale_that_was_found_stands_in_the_headline() -> None:
+    headlines = [found(probed(scale)).headline for scale in (Separate.scale, 1.0, Separate.scale**2)]
+    assert headlines == ["probed", "probed with scale 1 (see the note)", "probed with scale 1/d_k (see the note)"]
+    assert any("as if it were scaled twice" in one for one in found(probed(Separate.scale**2)).notes)
+
+
+def heads_apart(scale: float, values: slice = slice(None), weights: Callable = lambda a: a) -> Probed:
+    """Kernels with an axis of heads, as Flax has them, under names of its own."""
+    names = {"to_query": (WIDTH, HEADS, WIDTH // HEADS), "to_out": (HEADS, WIDTH // HEADS, WIDTH)}
+    names |= {"to_key": names["to_query"], "to_value": names["to_query"]}
+
+    def call(given, x):
+        p = {name.split(".")[0]: given[name] for name in given if name.endswith("kernel")}
+        q, k, v = (np.einsum("btm,mhd->bhtd", x, p[f"to_{one}"]) for one in ("query", "key", "value"))
+        q, k, v = (one + given[f"to_{name}.bias"][:, None] for one, name in ((q, "query"), (k, "key"), (v, "value")))
+        e = weights(np.exp(scale * q @ k.swapaxes(-1, -2)))
+        z = (e / e.sum(-1, keepdims=True)).astype(weights(e).dtype) @ v[..., values]
+        return np.einsum("bhtd,hdm->btm", z, p["to_out"]) + given["to_out.bias"]
+
+    kernels = {f"{name}.kernel": np.ones(shape) for name, shape in names.items()}
+    biases = {f"{name}.bias": np.ones(shape[1:] if name != "to_out" else shape[2:]) for name, shape in names.items()}
+    return Probed(call=call, weights=kernels | biases, heads=(HEADS,), widths=(WIDTH,), title="probed")
+
+
+def test_kernels_with_an_axis_of_heads_are_read_whatever_they_are_called() -> None:
+    right, twice, wrong = (
+        found(one)
+        for one in (
+            heads_apart(Separate.scale), heads_apart(Separate.scale**2),
+            heads_apart(Separate.scale, values=slice(None, None, -1)),
+        )
+    )  # fmt: skip
+    assert {one.how_stored.name for one in (right, twice, wrong)} == {"flax"} and right.biases == "qkvo"
+    assert right.headline == "probed" and twice.headline == "probed with scale 1/d_k (see the note)"
+    assert right.names["query.kernel"] == "to_query.kernel"
+    assert any("under no layout that fits" in one for one in wrong.notes)
+
+
+def test_code_that_rounds_to_single_precision_by_itself_is_judged_in_it() -> None:
+    rounded, whole = heads_apart(Separate.scale, weights=lambda a: a.astype(np.float32)), heads_apart(Separate.scale)
+    assert rounded.is_single() and not whole.is_single()
+    assert (found(rounded).dtype, found(whole).dtype) == ("float32", "float64")
+    assert any("computes in float32 by itself" in one for one in found(rounded).notes)
 
 
 def test_code_known_by_numbers_alone_is_read_as_its_names_say_where_nothing_fits() -> None:

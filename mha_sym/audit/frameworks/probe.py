@@ -7,15 +7,16 @@ specification gives what was computed within the bound, on two draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mha_sym.attention.layouts import LAYOUTS
 from mha_sym.audit.dumps.file import Stored
 from mha_sym.audit.dumps.settings import DumpSettings
 from mha_sym.audit.frameworks.jax_layers import in_doubles
-from mha_sym.audit.frameworks.naming import namings, supposed
+from mha_sym.audit.frameworks.naming import letter, namings, supposed
 from mha_sym.audit.frameworks.undeclared import as_found, as_named, described
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.layouts.readings import Reading, Seen, reproducing
@@ -25,6 +26,10 @@ from mha_sym.importers.graph import Array
 
 #: batch, length
 _RUN_AT = ((2, 5), (3, 7))
+#: the parts of the layout of Flax, by letter
+_HEADS_APART = {"q": "query", "k": "key", "v": "value", "o": "out"}
+#: a step that float32 cannot follow, and how unlike two of them are to the roundings of float64
+_STEP, _ALIKE = 1e-7, 1e-3
 _FOUND = "found by shapes and a probe in numbers"
 
 
@@ -61,6 +66,13 @@ class Probed:
                 refused = refused or problem
         raise refused or TargetProblem(f"{self.title} has no weights")
 
+    def is_single(self) -> bool:
+        """Whether it rounds to float32 or less on the way: two equal small steps do not change its output alike."""
+        weights, x, y = self.run(0, *_RUN_AT[0])
+        step = _STEP * np.random.default_rng(1).normal(size=x.shape)
+        once, twice = (self._called(weights, x + n * step) - y for n in (1, 2))
+        return bool(np.abs(twice - 2 * once).max() > _ALIKE * np.abs(twice).max())
+
     def _called(self, weights: Mapping[str, Array], x: Array) -> Array:
         made = in_doubles(lambda: guarded(lambda: np.asarray(self.call(weights, x)), f"{self.title} raised"))()
         return made.astype(np.float64)
@@ -77,15 +89,40 @@ def found(probed: Probed) -> Implementation:
         for names in _named(probed):
             readings = _readings(runs, names, heads, probed.title)
             if readings:
-                return as_found(_implementation(probed, heads, names, readings))
-    return _supposed(probed)
+                return _in_its_format(probed, as_found(_implementation(probed, heads, names, readings)))
+    return _in_its_format(probed, _supposed(probed))
+
+
+def _in_its_format(probed: Probed, made: Implementation) -> Implementation:
+    """The implementation, judged in single precision if it computes in that by itself."""
+    if not probed.is_single():
+        return made
+    note = "it computes in float32 by itself, whatever it is handed: it is judged in that"
+    return replace(made, dtype="float32", notes=(*made.notes, note))
 
 
 def _named(probed: Probed) -> Iterator[dict[str, str]]:
-    """Names of a layout for the weights; what Flax calls ``kernel`` is a weight."""
+    """Names of a layout for the weights; what Flax calls ``kernel`` is a weight, and may have an axis of heads."""
     plain = {name.replace("kernel", "weight"): name for name in probed.weights}
+    apart = _with_heads_apart(plain, probed.weights)
+    if apart is not None:
+        yield apart
+        return
     for names in namings({one: probed.weights[name].shape for one, name in plain.items()}):
         yield {ours: plain[theirs] for ours, theirs in names.items()}
+
+
+def _with_heads_apart(plain: Mapping[str, str], weights: Mapping[str, Array]) -> dict[str, str] | None:
+    """Names of the layout of Flax, where every matrix has an axis of heads; None if one has not."""
+    made: dict[str, str] = {}
+    for one, theirs in plain.items():
+        which = letter(one)
+        bias = one.rpartition(".")[2] == "bias"
+        if which not in _HEADS_APART or (weights[theirs].ndim != 3 and not bias):
+            return None
+        made[f"{_HEADS_APART[which]}.{'bias' if bias else 'kernel'}"] = theirs
+    complete = len(made) == len(plain) and {f"{one}.kernel" for one in _HEADS_APART.values()} <= set(made)
+    return made if complete else None
 
 
 def _readings(
@@ -103,7 +140,8 @@ def _readings(
 def _supposed(probed: Probed) -> Implementation:
     """What the names say, where no reading gives what was computed: it may be wrong, and then it is shown."""
     matrices = {name: value.shape for name, value in probed.weights.items() if value.ndim > 1}
-    said = supposed(_named(probed), matrices, "combined", "packed")
+    apart = next((one for one in _named(probed) if "query.kernel" in one), None)
+    said = supposed(_named(probed), matrices, "combined", "packed") if apart is None else (apart, LAYOUTS["flax"])
     if said is None:
         raise TargetProblem(
             f"{probed.title} is not found to be attention under any layout of its weights",

@@ -32,6 +32,7 @@ def described(names: Mapping[str, str], readings: Sequence[Reading]) -> dict[str
     notes = [matched, f"these would do as well: {others}" if others else ""]
     if one.scale != Reading.scale:
         alike = "" if one.scale == "none" else ", or a constant as large at these sizes"
+        alike += ", as if it were scaled twice" if one.scale == "1/d_k" else ""
         notes.append(f"the scale was found to be {one.scale}{alike}, where {Reading.scale} is usual: is that meant?")
     notes.append("it was found to be causal by itself, as decoders are and encoders are not" if one.causal else "")
     notes.append("" if one.batch_first else "its input was found to be (t, b, m), positions first: is that meant?")

@@ -51,7 +51,7 @@ def prove_target(
     try:
         if against is None:
             made = prove_code(impl, causal)
-            return replace(made, target=impl.headline) if impl.unlike else made
+            return replace(made, target=impl.headline) if impl.headline != impl.title else made
         return prove_equal(impl, _described(load(against), said, causal, against), causal)
     except Problem as problem:
         return CodeProof(target, layout, problem=problem, against=against or "")
