@@ -5,6 +5,8 @@ The biases here are written out in NumPy, with slopes that are not those of anyb
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,11 @@ def test_a_bias_is_told(bias, name, meant):
     assert one.name == name and one.telling == 2 and one.faults[0].meant == f"{meant} nobody declared"
     assert ("m = 0.7, 0.35, 0.2333 at h = 3" in one.words) == (name == "bias_by_distance")
     assert ("say --causal" in one.mend) == ("causal" in meant)
+
+
+def test_a_causal_mask_that_was_said_is_not_told_as_unsaid():
+    one = found(replace(biased(by_distance_and_causal), causal=True))
+    assert one.faults[0].meant == "a bias by distance that nobody declared" and "--causal" not in one.mend
 
 
 @pytest.mark.parametrize(

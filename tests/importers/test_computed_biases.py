@@ -17,6 +17,7 @@ from mha_sym.audit.proving.report import assumptions, proof_text
 from mha_sym.axes import size_symbol
 from mha_sym.importers import graph as g
 from mha_sym.importers.builder import Builder
+from mha_sym.importers.closed import needed
 from mha_sym.importers.lifting.biases import with_tables_of_biases
 from mha_sym.importers.run import run
 from mha_sym.proof.theorem import Verdict
@@ -57,6 +58,15 @@ def causal(x, w_q, w_k, w_v, w_o, heads):
     return attends(x, w_q, w_k, w_v, w_o, heads, lambda scores: scores + bias)
 
 
+def by_distance(first_hidden):
+    def code(x, w_q, w_k, w_v, w_o, heads):
+        rel = away(x.shape[1])
+        bias = np.where(rel >= first_hidden, -np.inf, slopes(heads)[:, None, None] * rel)
+        return attends(x, w_q, w_k, w_v, w_o, heads, lambda scores: scores + bias)
+
+    return code
+
+
 def multiplied(x, w_q, w_k, w_v, w_o, heads):
     return attends(x, w_q, w_k, w_v, w_o, heads, lambda scores: scores * np.abs(away(x.shape[1])))
 
@@ -75,7 +85,10 @@ def proof(code: Callable[..., Any], **said: Any) -> CodeProof:
     return prove_code(Implementation(call=code, **said))
 
 
-@pytest.mark.parametrize(("code", "said"), [(alibi, False), (by_key, False), (taken_away, False), (causal, True)])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(alibi, False), (by_key, False), (taken_away, False), (causal, True), (by_distance(1), True)],
+)  # fmt: skip
 def test_a_bias_by_position_is_any_bias(code: Callable[..., Any], said: bool) -> None:
     found = proof(code, causal=said)
     assert found.verdict is Verdict.PROVED and {"B", "T", "h", "d_k"} <= set(found.symbolic)
@@ -85,8 +98,12 @@ def test_a_bias_by_position_is_any_bias(code: Callable[..., Any], said: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("code", "said"), [(alibi, True), (causal, False), (multiplied, False), (twice, False), (unjoined, False)]
-)
+    ("code", "said"),
+    [
+        (alibi, True), (causal, False), (multiplied, False), (twice, False), (unjoined, False), (by_distance(2), True),
+        (by_distance(1), False),
+    ],
+)  # fmt: skip
 def test_what_is_wrong_is_not_proved_with_any_bias(code: Callable[..., Any], said: bool) -> None:
     assert proof(code, causal=said).verdict is not Verdict.PROVED
 
@@ -121,3 +138,23 @@ def test_a_mask_is_no_bias() -> None:
         keep = b.map("le", b.reshape(b.iota(t), (1, t)), b.reshape(b.iota(t), (t, 1)))
         mask = b.map("where", keep, b.size(sympy.Integer(0)), b.size(hidden))
         assert with_tables_of_biases(b.graph(y=b.map("add", b.input("x", (t, t)), mask)), t, t) is None
+
+
+@pytest.mark.parametrize("f", ["lt", "le", "gt", "ge", "eq", "ne"])
+def test_distances_compared_with_a_number_are_comparisons_of_positions(f: str) -> None:
+    t, s = (size_symbol(name) for name in "TS")
+    b = Builder()
+    x = b.input("x", (t, s))
+    far = b.map("sub", b.reshape(b.iota(s), (1, s)), b.reshape(b.iota(t), (t, 1)))
+    number = b.size(sympy.Integer(1))
+    ways = [(far, number), (number, far), (far, b.map("neg", number))]
+    ways += [] if f in ("eq", "ne") else [(b.map("abs", far), number), (number, b.map("abs", far))]
+    graph = b.graph(**{f"y{n}": b.map("where", b.map(f, *way), x, b.map("neg", x)) for n, way in enumerate(ways)})
+    made = with_tables_of_biases(graph, t, s)
+    assert made is not None
+    used = [made.nodes[n] for n in needed(made)]
+    assert g.Map("sub") not in [one.op for one in used] and g.Map("abs") not in [one.op for one in used]
+    values = np.random.default_rng(1).standard_normal((4, 6))
+    before, after = (run(one, {"x": values}, {"T": 4, "S": 6}) for one in (graph, made))
+    for name in before:
+        np.testing.assert_array_equal(before[name], after[name])

@@ -33,10 +33,11 @@ def named_bias(runs: Sequence[Evidence]) -> Fault:
     """The bias as an edit of the correct form, and in words."""
     slopes = [one for one in map(_slopes, runs) if one is not None]
     kind = "distance" if len(slopes) == len(runs) else "position"
-    what, causal = f"a bias by {kind}", all(map(_is_causal, runs))
+    said = all(one.forms.at.causal is not None for one in runs)
+    what, causal = f"a bias by {kind}", not said and all(map(_is_causal, runs))
     if causal:
         what += " and a causal mask"
-    elif not all(one.setting.arrays[KEPT].all() for one in runs):
+    elif not said and not all(one.setting.arrays[KEPT].all() for one in runs):
         what += " and a mask"
     line = off = ""
     if kind == "distance":
@@ -56,8 +57,8 @@ def named_bias(runs: Sequence[Evidence]) -> Fault:
 
 #: how code with a bias is checked
 _TAKE = (
-    "if it is meant, let the code take it as a mask of axes (h, t, s), Implementation(..., axes={'mask': 'h t s'}),"
-    " and it is checked with any bias"
+    "if it is meant, --prove proves it with any bias in its place; or let the code take it as a mask of axes"
+    " (h, t, s), Implementation(..., axes={'mask': 'h t s'}), and it is checked with any bias"
 )
 _AS_ALIBI = "as ALiBi has it"
 _TIMES = "slopes of ALiBi times"

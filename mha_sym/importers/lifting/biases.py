@@ -2,13 +2,14 @@
 
 Defines `with_tables_of_biases`.  A value that depends on no input and has an entry for every query and key is written
 as a table of itself that is read whole; what is read of a table is an array of which nothing is used
-(`mha_sym.importers.lifting.lookups`).  Values in which something is hidden, as in masks, are left as they are.
+(`mha_sym.importers.lifting.lookups`).  Values in which something is hidden, as in masks, are left as they are, but a
+distance of positions that is compared with a number, ``s - t > 0``, becomes a comparison of positions, ``s > t + 0``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy
@@ -24,7 +25,7 @@ _FILL = 10**4
 
 
 def with_tables_of_biases(graph: Graph, queries: sympy.Expr, keys: sympy.Expr) -> Graph | None:
-    """The graph with every such bias as a table that is read whole; None if there is none.
+    """The graph with every such bias as a table that is read whole, and distances compared; None if there is none.
 
     Args:
         graph: a folded graph.
@@ -49,11 +50,15 @@ def with_tables_of_biases(graph: Graph, queries: sympy.Expr, keys: sympy.Expr) -
             for ref in known.intersection(node.args):
                 taken = node.op == g.Map("sub") and ref == node.args[1]
                 found |= dict(_biases(graph, ref, (queries, keys), taken))
-    if not found:
+    distances = dict(_distances(graph, known))
+    if not found and not distances:
         return None
     builder, new = Builder(notes=graph.notes), list[Ref]()
     for number, node in enumerate(graph.nodes):
         builder.place = node.place
+        if number in distances:
+            new.append(_compared(builder, distances[number], new))
+            continue
         builder.nodes.append(replace(node, args=tuple(new[ref] for ref in node.args)))
         new.append(len(builder.nodes) - 1)
         if number in found:
@@ -62,6 +67,66 @@ def with_tables_of_biases(graph: Graph, queries: sympy.Expr, keys: sympy.Expr) -
             made = _as_table(builder, value, axes, queries, keys)
             new[number] = builder.map("neg", made) if taken else made
     return builder.graph(**{name: new[ref] for name, ref in graph.outputs.items()})
+
+
+@dataclass(frozen=True)
+class _Distance:
+    """A comparison ``one - other ? number``, or of the size of the difference."""
+
+    op: str
+    one: Ref
+    other: Ref
+    number: Ref
+    size: bool
+
+
+#: comparisons from the other side
+_TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+#: comparisons of what is near; of a size, both sides must be
+_NEAR = ("lt", "le")
+
+
+def _distances(graph: Graph, known: set[int]) -> Iterator[tuple[int, _Distance]]:
+    """The comparisons of a difference of values without inputs with a single number."""
+    for number in sorted(known):
+        node = graph.nodes[number]
+        f = node.op.f if isinstance(node.op, g.Map) else ""
+        if f in _TURNED:
+            left, right = node.args
+            sides = (_distance(graph, f, left, right), _distance(graph, _TURNED[f], right, left))
+            yield from ((number, one) for one in sides if one is not None)
+
+
+def _distance(graph: Graph, op: str, away: Ref, number: Ref) -> _Distance | None:
+    """``away ? number`` where that is a difference of positions, or its size, and a number."""
+    size = graph.nodes[away].op == g.Map("abs")
+    away = graph.nodes[away].args[0] if size else away
+    if graph.nodes[away].op != g.Map("sub") or not _is_number(graph, number) or (size and op in ("eq", "ne")):
+        return None
+    one, other = graph.nodes[away].args
+    positions = _is_positions(graph, one) and _is_positions(graph, other)
+    return _Distance(op, one, other, number, size) if positions else None
+
+
+def _is_number(graph: Graph, ref: Ref) -> bool:
+    """Whether a value is one number, the same everywhere."""
+    made = (graph.nodes[one].op for one in below(graph, ref))
+    return not any(isinstance(op, g.Iota) or (isinstance(op, g.Constant) and op.value.ndim > 0) for op in made)
+
+
+def _is_positions(graph: Graph, ref: Ref) -> bool:
+    """Whether a value is whole numbers along an axis."""
+    return np.dtype(graph.nodes[ref].dtype).kind == "i" and not _is_number(graph, ref)
+
+
+def _compared(builder: Builder, one: _Distance, new: Sequence[Ref]) -> Ref:
+    """``a - b ? n`` as ``a ? b + n``; ``abs(a - b) < n`` as both ``a < b + n`` and ``b < a + n``, and far as either."""
+    a, b, n = (new[ref] for ref in (one.one, one.other, one.number))
+    made = builder.map(one.op, a, builder.map("add", b, n))
+    if not one.size:
+        return made
+    back = builder.map(one.op, b, builder.map("add", a, n))
+    return builder.map("and" if one.op in _NEAR else "or", made, back)
 
 
 def _biases(
