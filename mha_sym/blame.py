@@ -6,11 +6,12 @@ Defines `guarded`, the one place that catches whatever foreign code may raise, a
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from mha_sym.errors import Problem, TargetProblem
 
@@ -40,7 +41,7 @@ def guarded(work: Callable[[], Result], what: str, hint: str = "") -> Result:
         ...
     """
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), _alive():
             return work()
     except Problem:
         raise
@@ -49,6 +50,26 @@ def guarded(work: Callable[[], Result], what: str, hint: str = "") -> Result:
         kind = type(trouble).__name__
         said = f"{what} {kind}: {message}" if message else f"{what} {kind}"
         raise TargetProblem(said, where=_line(trouble), hint=hint or missing_extra(trouble)) from trouble
+
+
+@contextlib.contextmanager
+def _alive() -> Iterator[None]:
+    """While this lasts, ``os._exit`` raises: code under test that ends the process would end it as one that agrees.
+
+    In processes that it forks, ``os._exit`` is what it was.
+    """
+    leave, here = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != here:
+            leave(status)
+        raise SystemExit(f"os._exit({status})")
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def _line(trouble: BaseException) -> str:
