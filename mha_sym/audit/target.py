@@ -6,6 +6,7 @@ it, and checking runs it: it is the user's code, and it is run as such.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -16,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from mha_sym.attention.layouts import find_layout
+from mha_sym.audit.frameworks.cross_modules import from_cross_module, second_input
 from mha_sym.audit.frameworks.jax_found import from_jax_module
 from mha_sym.audit.frameworks.jax_layers import from_jax
 from mha_sym.audit.frameworks.keras_layers import from_keras
@@ -25,7 +27,7 @@ from mha_sym.audit.frameworks.torch_modules import prepared
 from mha_sym.audit.functions import from_function
 from mha_sym.audit.implementation import TAKES, Implementation
 from mha_sym.blame import guarded
-from mha_sym.errors import TargetProblem
+from mha_sym.errors import Problem, TargetProblem
 
 _FORM = "file.py:object or module:object"
 
@@ -168,7 +170,7 @@ def _known(made: Any, name: str, described: dict[str, Any]) -> Implementation | 
     if _is_module(made):
         layout = described.get("layout")
         known = None if layout is None else find_layout(layout)
-        return from_module(made, name, Said(known, described.get("heads"), described.get("kv_heads")))
+        return _module(made, name, Said(known, described.get("heads"), described.get("kv_heads")))
     if inspect.isclass(made):
         needed = ", ".join(_required(made))
         raise TargetProblem(
@@ -176,6 +178,28 @@ def _known(made: Any, name: str, described: dict[str, Any]) -> Implementation | 
             hint=f"give an instance, or a function without arguments that makes one: lambda: {made.__name__}(...)",
         )
     return from_function(made, name=name, **described) if callable(made) else None
+
+
+def _module(module: Any, name: str, said: Said) -> Implementation:
+    """A torch module as an implementation: of cross-attention where it has an input for keys and values."""
+    other = None if said.layout is not None else second_input(module)
+    if other is not None and (other[1] or other[0] in _CROSS):
+        made = from_cross_module(module, name, said.heads)
+        if made is not None:
+            return made
+    try:
+        return from_module(module, name, said)
+    except Problem:  # it may need its second input, by its widths
+        made = None
+        with contextlib.suppress(Problem):
+            made = None if other is None else from_cross_module(module, name, said.heads)
+        if made is None:
+            raise
+        return made
+
+
+#: names of a second input that may be left out under which it is handed over all the same
+_CROSS = ("context",)
 
 
 def _is_module(found: Any) -> bool:
