@@ -447,6 +447,13 @@ def groups_viewed(a, letter):
     return np.repeat(view(of_groups(a, letter), a.groups), a.heads // a.groups, axis=1)
 
 
+def queries_by_place(a):
+    """Query heads as (n g): slot (g, n) has the head that is stored at (n, g)."""
+    order = np.arange(a.heads).reshape(a.heads // a.groups, a.groups).T.ravel()
+    return whole(a, q=cut(project(a, "q"), a.heads)[:, order])
+
+
+named("query_heads_taken_in_turns_by_groups", queries_by_place)
 named("groups_split_by_view", lambda a: whole(a, k=groups_viewed(a, "k"), v=groups_viewed(a, "v")))
 named("all_split_by_view", lambda a: whole(
     a, q=view(project(a, "q"), a.heads), k=groups_viewed(a, "k"), v=groups_viewed(a, "v")

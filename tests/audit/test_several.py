@@ -176,6 +176,17 @@ in_turns_of_their_number = picked(lambda r, g, n: r // g % g)
 by_twos, by_fours = picked(lambda r, g, n: r // 2 * 2 // n), picked(lambda r, g, n: r // 4 * 4 // n)
 
 
+def by_place(groups):
+    """Query heads split as (n g), so that those of a group are ``groups`` apart."""
+
+    def split_(a, heads):
+        each = cut(a, heads)
+        order = [r % (heads // groups) * groups + r // (heads // groups) for r in range(heads)]
+        return each[:, order]
+
+    return split_
+
+
 #: how queries are split, keys and values are split, keys are brought to the heads, and values
 WRONG = {
     "groups_tiled": (cut, cut, tiled, tiled), "groups_tiled_in_keys": (cut, cut, tiled, repeated),
@@ -186,6 +197,7 @@ WRONG = {
     "all_split_by_view": (viewed, viewed, repeated, repeated),
     "groups_taken_in_turns_of_their_number": (cut, cut, in_turns_of_their_number, in_turns_of_their_number),
     "groups_by_tiles_of_2": (cut, cut, by_twos, by_twos), "groups_by_tiles_of_4": (cut, cut, by_fours, by_fours),
+    "query_heads_taken_in_turns_by_groups": (by_place(2), cut, repeated, repeated),
 }  # fmt: skip
 
 

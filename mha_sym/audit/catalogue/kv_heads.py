@@ -104,6 +104,18 @@ def _exchanged(kv: Grouped, h: Axis, value: Expr, lead: str, feature: str) -> Ex
     return Reshape(wide, (*value.axes[:-2], h, value.axes[-1]))
 
 
+def _queries_by_place(at: Site) -> Site:
+    """Stored query heads ``(g n)`` read as ``(n g)``: those of a group are g apart, keys and values are not."""
+    kv, parts = there(at.kv, "group"), dict[str, Expr]()
+    for name in ("w_q", "b_q"):
+        value = at.w.items().get(name)
+        if value is not None:
+            lead = value.axes[:-1]
+            turned = Transpose(Reshape(value, (*lead, kv.n, kv.g, at.d.k)), (*lead, kv.g, kv.n, at.d.k))
+            parts[name] = Reshape(turned, (*lead, at.d.hk))
+    return replace(at, w=replace(at.w, **parts))
+
+
 def _packed(per_group: bool, parts: Mapping[str, Expr], kv: Grouped, k: Axis) -> Expr:
     """Queries ``... g n k``, keys and values ``... g k`` as one stored axis: [Q; K; V], or group by group."""
     lead = parts["q"].axes[:-3]
@@ -276,6 +288,12 @@ FAULTS: tuple[Fault, ...] = (
     _fault(
         "groups_repeated_by_feature", "Features are repeated one by one, as (g d n), instead of whole groups.",
         "Right where there is one head a group.", _each(_by_feature, "k", "v"),
+    ),
+    Fault(
+        name="query_heads_taken_in_turns_by_groups",
+        words="Query heads are split as (n g) where (g n) is meant: those of a group are taken g apart.",
+        symptom=_WHY, mend="rearrange(q, 'b t (g n k) -> b g n t k', g=g)", step=3, stage="q",
+        edits={"before": _queries_by_place}, needs=("groups",), family=_FAMILY,
     ),
     _misread(
         "grouped_blocks_taken_for_groups",

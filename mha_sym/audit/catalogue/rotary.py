@@ -110,6 +110,18 @@ def _regrouped(at: Site, x: Expr, pairs: Axis, token: Axis) -> Expr:
     return Reshape(made, (*x.axes[:-1], pairs))
 
 
+def _other_pairs_by_laid_tables(at: Site, x: Expr, token: Axis) -> Expr:
+    """Neighbours turned by tables that are laid for halves, twice over, or halves by tables laid for neighbours."""
+
+    def turn(part: Expr) -> Expr:
+        pairs = part.axes[-1]
+        other = with_other_pairs(pairs)
+        made = turned(Reshape(part, (*part.axes[:-1], other)), token, laid_for_other_pairs(_angles(at), other))
+        return Reshape(made, part.axes)
+
+    return on_turned(x, turn)
+
+
 def _read_as(table: Expr, pairs: Axis, other: Axis) -> Expr:
     """A table that has a number for each feature, its features read in other pairs."""
     whole = table.axes[-1]
@@ -257,6 +269,12 @@ FAULTS: tuple[Fault, ...] = (
         "positions_tables_of_other_pairs",
         "The tables hold the number of each pair as if other features were pairs: one after the other, or twice over.",
         "Two features of a pair are turned by different angles.", {"positions": _both(_by_tables_of_other_pairs)},
+    ),
+    _fault(
+        "positions_in_other_pairs_than_their_tables",
+        "Neighbouring features are turned together by tables laid for halves, or halves by tables laid for neighbours.",
+        "Two features of a pair are turned by different angles.", {"positions": _both(_other_pairs_by_laid_tables)},
+        mend="cos = repeat(cos, 't p -> t (p two)', two=2) for neighbours, '(two p)' for halves",
     ),
     _fault(
         "positions_leave_queries_in_another_order",
