@@ -77,35 +77,39 @@ THEOREM = Theorem(
     name="head_ablation_locations",
     title="Where zeroing removes a head",
     words=(
-        "Zeroing a head's output Z^(r), its weights A^(r), its values V^(r), its row block of W_O or (without a value "
-        "bias) its column block of W_V are the same."
+        "A gate, a factor for each head, gives the same output on the head outputs Z, on the weights A, on the values "
+        "V, on the row blocks of W_O or, without a value bias, on the column blocks of W_V. So zeroing Z^(r), A^(r), "
+        "V^(r) or the block of head r in W_O or W_V gives the same output, too."
     ),
     source="Michel, Levy and Neubig 2019, Are Sixteen Heads Really Better than One?",
     assumptions=(some_key_kept(keep, d),),
     claims=(
-        Claim("gate_A", gated("z", g), gated("weights", g), "A gate on Z is a gate on the weights A."),
-        Claim("gate_V", gated("z", g), gated("v", g), "A gate on Z is a gate on the values V."),
-        Claim("gate_rows_of_W_O", gated("z", g), on_rows(g), "A gate on Z is a gate on the row blocks of W_O."),
-        Claim("gate_columns_of_W_V", gated("z", g), on_columns(g), "A gate on Z is a gate on the columns of W_V."),
+        Claim(
+            "gate_A", gated("z", g), gated("weights", g),
+            "A gate on the weights A gives the output that a gate on Z gives.",
+        ),
+        Claim("gate_V", gated("z", g), gated("v", g), "So does a gate on the values V."),
+        Claim("gate_rows_of_W_O", gated("z", g), on_rows(g), "So does a gate on the row blocks of W_O."),
+        Claim("gate_columns_of_W_V", gated("z", g), on_columns(g), "So does a gate on the column blocks of W_V."),
         Claim(
             "gate_columns_and_bias", gated("z", g, biased_layer, biased), both,
             "With a value bias, the gate must be on the columns of W_V and on the bias.",
         ),
         Claim(
             "zero_A", each_head(gated("z", alive)), each_head(gated("weights", alive)),
-            "Zeroing Z^(r) is zeroing A^(r), for every head r.",
+            "Zeroing A^(r) gives the output that zeroing Z^(r) gives, for every head r.",
         ),
         Claim(
             "zero_V", each_head(gated("z", alive)), each_head(gated("v", alive)),
-            "Zeroing Z^(r) is zeroing V^(r), for every head r.",
+            "So does zeroing V^(r).",
         ),
         Claim(
             "zero_rows_of_W_O", each_head(gated("z", alive)), each_head(on_rows(alive)),
-            "Zeroing Z^(r) is zeroing row block r of W_O, for every head r.",
+            "So does zeroing row block r of W_O.",
         ),
         Claim(
             "zero_columns_of_W_V", each_head(gated("z", alive)), each_head(on_columns(alive)),
-            "Zeroing Z^(r) is zeroing column block r of W_V, for every head r, when there is no value bias.",
+            "So does zeroing column block r of W_V, as there is no value bias.",
         ),
     ),
     controls=(

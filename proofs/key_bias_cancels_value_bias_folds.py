@@ -58,10 +58,10 @@ THEOREM = Theorem(
     source="Folklore; the key bias is left out of Whisper's attention for this reason (Radford et al. 2022)",
     assumptions=(some_key_kept(keep, d),),
     claims=(
-        Claim("K", whole.k, no_key_bias.k + key_bias, "With b_K every key of a head is larger by the same vector."),
+        Claim("K", whole.k, no_key_bias.k + key_bias, "With b_K every key of a head is shifted by the same vector."),
         Claim(
             "scores", whole.scores, no_key_bias.scores + einsum("b h t k, h k -> b h t", whole.q, key_bias) * scale,
-            "With b_K the scores of a query are all larger by the same number.",
+            "With b_K the scores of a query are shifted by a number that does not depend on the key.",
         ),
         Claim("weights", whole.weights, no_key_bias.weights, "The weights are the same with b_K and without."),
         Claim("key_bias", whole.y, no_key_bias.y, "The output is the same with b_K and without."),
@@ -70,8 +70,12 @@ THEOREM = Theorem(
             "The weights of a query add up to one, in every head.",
         ),
         Claim(
+            "V", whole.v, no_value_bias.v + Split(w.b_v, d.hv),
+            "With b_V every value of a head is shifted by the same vector.",
+        ),
+        Claim(
             "Z", whole.z, no_value_bias.z + Split(w.b_v, d.hv),
-            "With b_V the output of head r is larger by the bias of its values, at every query.",
+            "So is the output of a head, at every query.",
         ),
         Claim("value_bias", whole.y, combined(d, x, folded, masks).y, "b_V can go if b_V W_O is added to b_O."),
     ),

@@ -49,7 +49,7 @@ transposed_layer = combined(d, x, w, Options(mask=mask_transposed, keep=broadcas
 causal, anticausal = Compare("le", d.s, d.t), Compare("le", d.t, d.s)
 later = Compare("lt", d.t, d.s)
 nothing = Repeat(as_expr(0), (d.b, d.h, d.t, d.s))
-u = Index("u", d.t)
+p = Index("p", d.t)
 
 
 def layer(keep: Expr, inputs: tuple[Expr, Expr, Expr] = x) -> Stages:
@@ -63,28 +63,28 @@ def masked_afterwards(inputs: tuple[Expr, Expr, Expr] = x) -> Stages:
     return edited(d, free, w, weights=free.weights * causal)
 
 
-def changed_after_u() -> tuple[Expr, Expr, Expr]:
-    """The input with anything added at every position later than u."""
-    new = x[0] + Input("E", (d.b, d.t, d.m)) * position("gt", d.t, u)
+def changed_after_p() -> tuple[Expr, Expr, Expr]:
+    """The input with anything added at every position later than p."""
+    new = x[0] + Input("E", (d.b, d.t, d.m)) * position("gt", d.t, p)
     return new, Rename(new, d.t, d.s), Rename(new, d.t, d.s)
 
 
-def at_u(stage: Expr) -> Expr:
-    """A stage at the query u, for every u."""
-    return Stack(Select(stage, d.t, u), u)
+def at_p(stage: Expr) -> Expr:
+    """A stage at the query p, for every p."""
+    return Stack(Select(stage, d.t, p), p)
 
 
 def unmoved(name: str, before: Expr, after: Expr, words: str) -> Claim:
-    """A stage at position u is the same before and after the later tokens were changed."""
-    return Claim(name, at_u(before), at_u(after), words)
+    """A stage at position p is the same before and after the later tokens were changed."""
+    return Claim(name, at_p(before), at_p(after), words)
 
 
 def moved(name: str, before: Expr, after: Expr, words: str) -> Control:
     """The same, of a layer of which it is not true."""
-    return Control(name, at_u(before), at_u(after), words)
+    return Control(name, at_p(before), at_p(after), words)
 
 
-changed = changed_after_u()
+changed = changed_after_p()
 before, after = layer(causal), layer(causal, changed)
 
 THEOREM = Theorem(
@@ -92,8 +92,8 @@ THEOREM = Theorem(
     title="A broadcast mask is a copied mask, and a causal mask hides later tokens",
     words=(
         "A (1, 1, T, T) mask broadcast over batch and heads gives the layer that a copy for each gives. Under the "
-        "causal mask, which keeps the keys s <= t, every later key has weight exactly zero and the output at t does "
-        "not depend on any later token."
+        "causal mask, which keeps the keys s <= t, and so the key t at least, every later key has weight exactly zero "
+        "and the output at t does not depend on any later token."
     ),
     source="Vaswani et al. 2017, Attention Is All You Need, section 3.2.3",
     assumptions=(some_key_kept(broadcast(shared_keep), d),),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from mha_sym.attention.dims import Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, Stages, combined
 from mha_sym.attention.variants import edited, keep_mask, on_blocks, position, some_key_kept
-from mha_sym.expr import Expr, Map, Reduce, Repeat, Select, Stack, as_expr
+from mha_sym.expr import Expr, Map, Named, Reduce, Repeat, Select, Stack, as_expr
 from mha_sym.library import run
 from mha_sym.pattern import einsum
 from mha_sym.proof.theorem import Claim, Control, Theorem
@@ -26,7 +26,9 @@ alive = position("ne", d.h, r)  # the gate that is 0 at head r and 1 elsewhere
 
 def zeroed(stage: str, of: Stages = layer, weights: Weights = w) -> Stages:
     """The layer with one stage of head r zero."""
-    return edited(d, of, weights, masks, **{stage: of.items()[stage] * alive})
+    name = {"q": "Q", "k": "K", "scores": "S", "z": "Z"}[stage]
+    zero = Named(of.items()[stage] * alive, f"{name}'", f"{name} zeroed in head r", f"{name}, zeroed in head r")
+    return edited(d, of, weights, masks, **{stage: zero})
 
 
 def each_head(of: Expr) -> Expr:
@@ -55,8 +57,9 @@ THEOREM = Theorem(
     name="zeroed_scores_leave_the_average",
     title="A head whose scores are zero is not removed: it returns the average of its values",
     words=(
-        "Zeroing a head's scores, its queries Q^(r) or its keys K^(r) leaves the plain average of V^(r) over the "
-        "allowed keys, for every head r. That is not the removal of the head."
+        "Zeroing a head's scores, its queries Q^(r) or its keys K^(r) leaves the plain average of its values V^(r) "
+        "over the allowed keys, for every head r, if no mask is added to the scores. That is not the removal of the "
+        "head."
     ),
     source="Michel, Levy and Neubig 2019, Are Sixteen Heads Really Better than One?",
     assumptions=(some_key_kept(keep, d),),

@@ -89,7 +89,9 @@ def put_known_sum(rw: Rewriter, term: Term, path: Path) -> Term | None:
             continue
         for var in variables:
             depending = [one for one in atoms if var.name in free(one)]
-            if len(depending) == 1 and domain_key(var.domain) == domain_key(goal.left.var.domain):
+            if not (len(depending) == 1 and isinstance(depending[0], Entry)):
+                continue
+            if domain_key(var.domain) == domain_key(goal.left.var.domain):
                 at = match_entry(goal.left.body, depending[0], (*goal.variables, goal.left.var))
                 if at is not None and at[-1] == var:
                     return _put_known_sum(rw, term, path, var, name, at[:-1])

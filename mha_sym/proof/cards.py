@@ -46,7 +46,7 @@ CARDS: dict[str, Card] = {
     "inverse_of_exp": Card(r"1/e^a = e^{-a}", "inverse of an exponential"),
     "inverse_of_product": Card(r"1/(ab) = (1/a)(1/b)", "inverse of a product"),
     "cancel": Card(r"a \cdot 1/a = 1 \text{ for } a > 0", "a positive factor cancels"),
-    "guard": Card(r"[P]\, f([P]) = [P]\, f(1)", "where the bracket is 1"),
-    "spread": Card(r"[P]\, f(a) = [P]\, f([P]\, a)", "where the bracket is 1", silent=True),
+    "guard": Card(r"[P]\, f([P]) = [P]\, f(1)", "the bracket in front is 0, or both are 1"),
+    "spread": Card(r"[P]\, f(a) = [P]\, f([P]\, a)", "the bracket in front is 0, or both are 1", silent=True),
     "compare": Card(r"[i \le i] = 1,\ [0 = 1] = 0", "value of the bracket"),
 }

@@ -52,7 +52,7 @@ class Normaliser(Rewriter):
         self.written_out = written_out
         self._done: set[Term] = set()
         self._lemmas: dict[str, list[tuple[str, bool, Entry]]] = {}
-        for name, lemma in reversed(context.lemmas.items()):  # what was proved last is nearest to what is proved next
+        for name, lemma in reversed([*context.lemmas.items()]):  # what was proved last is nearest to what comes next
             back, pattern = _direction(lemma.left, lemma.right)
             if pattern is not None:
                 self._lemmas.setdefault(pattern.name, []).append((name, back, pattern))

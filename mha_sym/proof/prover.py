@@ -113,7 +113,7 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
     What is known of one of the sides as a whole may be a detour, so that a proof without it is looked for as well, and
     is taken if it is not much longer.
     """
-    sides = {one.name for one in (goal.left, goal.right) if isinstance(one, Entry)}
+    sides = _names(goal.left) | _names(goal.right)
     others = {name: one for name, one in context.lemmas.items() if not _is_about(one, sides)}
     found = _search_goal(goal, context)
     if len(others) == len(context.lemmas) or not isinstance(found, Certificate):

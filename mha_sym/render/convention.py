@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mha_sym.proof.terms import (
+    Apply,
     Bind,
     Cmp,
     Domain,
@@ -23,6 +24,7 @@ from mha_sym.proof.terms import (
     Inj,
     Join,
     Mul,
+    Num,
     Part,
     Perm,
     Size,
@@ -37,6 +39,7 @@ from mha_sym.render.derivation import ClaimPart, ControlPart, Derivation, Proof,
 from mha_sym.render.false_equations import FalseEquation
 from mha_sym.render.formulas.changes import changed
 from mha_sym.render.formulas.notation import Symbol
+from mha_sym.render.formulas.occurring import entries_of
 from mha_sym.render.matrices import Height
 from mha_sym.render.matrix_kinds import Heads, Matrix, Name, Plus, Product, Scaled, Weights
 from mha_sym.render.pictures.moves import Move
@@ -382,9 +385,14 @@ def _axis_name(index: Index) -> str:
 
 
 def _reversed(args: list[Term]) -> list[Term]:
-    """Factors with the tensors among them in the other order, everything else where it was."""
-    tensors = [arg for arg in args if isinstance(arg, Entry)]
-    return [tensors.pop() if isinstance(arg, Entry) else arg for arg in args]
+    """Factors in the other order but for numbers; exponentials over their sum and what masks them stay together."""
+    weights = [arg for arg in args if isinstance(arg, Apply)]
+    masks = {arg.name for one in weights for arg in entries_of(one)} if weights else set()
+    kept = [arg for arg in args if isinstance(arg, Cmp) or (isinstance(arg, Entry) and arg.name in masks)]
+    together = [arg for arg in args if arg in weights or (weights and arg in kept)]
+    numbers = [arg for arg in args if isinstance(arg, Num | Size)]
+    others = [arg for arg in args if arg not in together and arg not in numbers]
+    return [*numbers, *reversed(others), *together]
 
 
 _FACTOR = (

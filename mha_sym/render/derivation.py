@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mha_sym.expr import Expr, inputs
+from mha_sym.expr import Expr, Input, inputs
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Goal
 from mha_sym.proof.meaning import Meaning, goals, positions
@@ -22,6 +22,7 @@ from mha_sym.proof.terms import Index, Term
 from mha_sym.proof.theorem import Claim, Counterexample, Outcome, Report, Verdict
 from mha_sym.render.computed.line_check import Checked, check_lines
 from mha_sym.render.false_equations import FalseEquation, false_equation
+from mha_sym.render.formulas.aligned import aligned
 from mha_sym.render.formulas.breaks import plain
 from mha_sym.render.formulas.changes import Keys, changed
 from mha_sym.render.formulas.letters import FAMILIES, tidy
@@ -35,6 +36,8 @@ from mha_sym.render.report_json import scope
 from mha_sym.render.vocabulary import DefinedRow, Vocabulary, named_rows, names_in, vocabulary
 from mha_sym.shown import Shown
 
+#: what is assumed besides where keys are masked
+REAL = "All given numbers are real. Entries of keep are 0 or 1: 0 where code adds minus infinity to a score"
 #: a claim with more goals than this is shown by the first of them
 SHOWN = 3
 #: with more definitions than this, each stands with the claim that needs it first
@@ -101,6 +104,22 @@ class ClaimPart:
     def good(self) -> bool:
         """Proved, and no line of it denied by numbers."""
         return self.verdict is Verdict.PROVED and not self.checked.wrong
+
+    @property
+    def new(self) -> tuple[DefinedRow, ...]:
+        """All definitions that belong here, each after those it rests on."""
+        rows = {row.entry.name: row for row in (*self.opened, *self.defined)}
+        order: dict[str, None] = {}
+
+        def put(name: str) -> None:
+            for other in names_of(rows[name].body):
+                if other in rows and other not in order:
+                    put(other)
+            order[name] = None
+
+        for name in rows:
+            put(name)
+        return tuple(rows[name] for name in order)
 
 
 @dataclass(frozen=True)
@@ -182,6 +201,7 @@ def derivation(report: Report) -> Derivation:
     claims = [_claim(n + 1, o, stated[n]) for n, o in enumerate(report.claims)]
     exprs = [side for claim in theorem.claims for side in (claim.left, claim.right)]
     assumed = [(one.words, _positive(one.positive, meaning)) for one in theorem.assumptions]
+    assumed += [(REAL, None)] * any(isinstance(one, Input) and one.boolean for one in meaning.given.values())
     places = [index for claim in claims for move in claim.moves for index in move.at]
     groups = [*(list(_terms([one])) for one in claims), [term for _, term in assumed if term is not None]]
     controls = [_control(one, theorem.claims, meaning) for one in report.controls]
@@ -268,9 +288,11 @@ def _checked(claims: Sequence[ClaimPart], report: Report, meaning: Meaning) -> I
 
 def _proof(reading: Reading) -> Proof:
     names = frozenset(v.name for v in reading.goal.variables)
-    steps = []
+    steps: list[Step] = []
     for line in reading.lines:
-        steps.append(Step(tidy(line.term, names), line.reason, line.rule, line.name))
+        term = tidy(line.term, names)
+        term = aligned(steps[-1].term, term) if steps else term
+        steps.append(Step(term, line.reason, line.rule, line.name))
     return Proof(reading.goal, tuple(steps))
 
 

@@ -186,7 +186,12 @@ def _made(name: str, meaning: Meaning) -> str:
     """A text equal for definitions that are alike but for the primes of what they are made of."""
     definition = meaning.definitions[name]
     numbered = {v.name: f"{n}{domain_key(v.domain)}" for n, v in enumerate(definition.params)}
-    return key(_renamed(definition.body, lambda one: _root(one) if one in meaning.definitions else one), numbered)
+
+    def root(one: str) -> str:
+        """Without primes, but for what is made of something given that has the same name."""
+        return one if one not in meaning.definitions else _root(one) + "'" * (_root(one) in meaning.given)
+
+    return key(_renamed(definition.body, root), numbered)
 
 
 def _root(name: str) -> str:

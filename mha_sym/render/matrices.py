@@ -324,7 +324,7 @@ class _Text:
 
 def _labelled(notation: Notation, symbol: Symbol, label: str) -> str:
     """A name with the label of a head below it: ``Q_r``, ``Q'_r``; above it if there is a number below: ``Q_1^(r)``."""
-    if symbol.numbered and symbol.number:
+    if symbol.numbered:
         return notation.name(symbol, [label])
     name, primes = notation.name(replace(symbol, number=0)), "'" * symbol.number
     if isinstance(notation, Latex):

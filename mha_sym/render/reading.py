@@ -17,6 +17,7 @@ from mha_sym.proof.order import canonical_key
 from mha_sym.proof.rules import Context
 from mha_sym.proof.terms import (
     ONE,
+    Add,
     Apply,
     Bind,
     Entry,
@@ -41,6 +42,8 @@ PRECEDENCE = {"arithmetic": 0, "unfold": 1, "table": 1, "lemma": 2, "pull": 3, "
 
 #: why a line is what it is after arithmetic that is a step to a reader
 EXP_OF_ZERO = "exp(0) = 1"
+#: why a tensor is a product of matrices, and why if a bias is added to that
+PRODUCT, PRODUCT_AND_BIAS = "definition of the product", "product plus bias"
 #: why two lines are equal in which factors stand inside other sums
 INTO_SUMS, OUT_OF_SUMS = "factors moved into sums", "factors moved out of sums"
 REGROUPED = "factors moved into sums or out of them"
@@ -125,6 +128,12 @@ class _Side:
             return step.rule, EXP_OF_ZERO
         return step.rule, place.name if isinstance(place, Entry) else ""
 
+    def _opening(self, name: str) -> str:
+        """Why a tensor is what its definition says."""
+        reason = self.reasons.get(name, CARDS["unfold"].reason)
+        biased = reason == PRODUCT and isinstance(self.context.definitions[name].body, Add)
+        return PRODUCT_AND_BIAS if biased else reason
+
     def _write(self, replayed: Iterable[tuple[Step, Term, Term]]) -> None:
         """One line a law and subject, as the term stands before factors are moved and sums are put in order."""
         waits = False
@@ -144,8 +153,7 @@ class _Side:
             if (last.rule, last.name) == (rule, name):
                 self.lines[-1] = replace(last, term=after, positive=(*last.positive, *positive))
             else:
-                reason = self.reasons.get(name, card.reason) if rule == "unfold" else card.reason
-                reason = name if rule == "arithmetic" else reason
+                reason = self._opening(name) if rule == "unfold" else name if rule == "arithmetic" else card.reason
                 self.lines.append(Line(after, rule, name, reason, positive))
 
 

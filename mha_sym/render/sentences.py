@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from mha_sym.proof.cards import CARDS
 from mha_sym.proof.terms import Apply, Cmp, Term, children
 from mha_sym.proof.theorem import Counterexample, Verdict
 from mha_sym.render.derivation import NUMBERS, ClaimPart, ControlPart, Derivation, Step
@@ -56,24 +55,25 @@ def because(step: Step, claims: Sequence[ClaimPart]) -> str:
     return f"by claim {next(one.number for one in claims if one.name == step.subject)}"
 
 
-#: so many reasons stand beside a claim in one line; the others are in its proof
+#: so many reasons stand beside a claim in one line, and all laws; the other definitions are in its proof
 REASONS = 4
 
 
 def reasons(claim: ClaimPart, claims: Sequence[ClaimPart], same: bool = False) -> list[str]:
     """Why a claim holds, in one line: the reasons of its steps; none if its sides are the ``same`` formula.
 
-    Of many reasons laws and claims are shown rather than definitions.
+    Laws and claims are shown always, of definitions those for which there is room.
     """
     if claim.moves or same:
         return ["axes rearranged, and nothing else"] if claim.moves else []
     steps = [step for proof in claim.proofs for step in proof.steps[1:]]
     found = list(dict.fromkeys(because(step, claims) for step in steps))
-    if len(found) <= REASONS + 1:
-        return found
     laws = dict.fromkeys(because(step, claims) for step in steps if step.rule not in ("unfold", "table"))
-    shown = [*laws, *(one for one in found if one not in laws)][:REASONS]
-    return [*(one for one in found if one in shown), f"and {len(found) - REASONS} more"]
+    shown = [*laws, *(one for one in found if one not in laws)][: max(REASONS, len(laws))]
+    more = len(found) - len(shown)
+    if more <= 1:
+        return found
+    return [*(one for one in found if one in shown), f"and {more} definitions"]
 
 
 def positive_because(condition: Condition) -> str:
@@ -205,7 +205,8 @@ def checks(found: Derivation, *, laws: bool = True) -> Iterator[str]:
     )
     yield f"{proved} of {len(found.claims)} claims proved{how if proved else ''}."
     if found.laws and laws:
-        words = ", ".join(dict.fromkeys(CARDS[name].reason for name in found.laws))
+        steps = [step for claim in found.claims for proof in claim.proofs for step in proof.steps]
+        words = ", ".join(dict.fromkeys(step.reason for step in steps if step.rule in found.laws))
         yield f"Laws used, besides definitions and claims: {words}."
     again = list(_same_sizes(found.claims))
     if again:

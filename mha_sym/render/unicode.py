@@ -108,7 +108,7 @@ class _Writer:
 
     def _stage(self, claim: ClaimPart) -> Iterator[str]:
         """What equals what, and why; before that what is new in it."""
-        new = list(self._definitions((*claim.opened, *claim.defined)))
+        new = list(self._definitions(claim.new))
         yield from (*[""] * (claim.number > 1), *new, "") if new else ()
         number = f"{claim.number:>3} "
         same = same_formula(claim, self.notation)
@@ -121,7 +121,8 @@ class _Writer:
         yield from _wrap(_prose(claim.words), indent, indent) if claim.words else ()
         yield from _wrap(sentences.SAME_FORMULA, indent, indent) if same else ()
         why = "; ".join(sentences.reasons(claim, self.found.claims, same))
-        yield from _wrap(f"{{ {_prose(why)} }}", indent, f"{indent}  ") if why else ()
+        told = _wrap(f"{{ {_prose(why)}{KEPT}}}", indent, f"{indent}  ") if why else ()
+        yield from (line.replace(KEPT, " ") for line in told)
 
     def _claim(self, claim: ClaimPart) -> Iterator[str]:
         title = f"Claim {claim.number}, {claim.name}" + (f": {_prose(claim.words)}" if claim.words else "")

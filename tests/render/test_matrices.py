@@ -107,9 +107,9 @@ def test_products_of_more_than_two_and_rows_that_are_added(proved: Callable[[str
 
 def test_numbers_of_heads_stand_before_matrices(proved: Callable[[str], Report]) -> None:
     found = lines(derivation(proved("head_ablation_locations")))
-    gated = "Σ_r Z₁^(r) W_O^(r) = Σ_r g_r Z_r W_O^(r) = Σ_r g_r A_r V_r W_O^(r) = Σ_r A'_r V_r W_O^(r)"
+    gated = "Σ_r Z₁^(r) W_O^(r) = Σ_r g_r Z^(r) W_O^(r) = Σ_r g_r A_r V^(r) W_O^(r) = Σ_r A'_r V^(r) W_O^(r)"
     assert found[0] == f"Y = C W_O = {gated} = Σ_r Z₂^(r) W_O^(r) = C₁ W_O = Y₁"
-    zeroed = "Σ_q (1 - [q = r]) Z_q W_O^(q) = Σ_q (1 - [q = r]) A_q V_q W_O^(q)"
+    zeroed = "Σ_q (1 - [q = r]) Z^(q) W_O^(q) = Σ_q (1 - [q = r]) A_q V^(q) W_O^(q)"
     assert found[5] == f"Y₇[r] = C₇[r] W_O = {zeroed} = C₈[r] W_O = Y₈[r]"
     assert lines(derivation(proved("concat_output_eq_sum_over_heads")))[0] == "Concat W_O = Σ_r Z^(r) W_O^(r)"
 

@@ -166,7 +166,7 @@ def test_where_a_bracket_is_1_nothing_is_multiplied_out(proved: Callable[[str], 
     claim = derivation(proved("mask_broadcast_and_causality")).claims[5]
     steps = claim.proofs[0].steps
     assert len(steps) <= 11 and claim.checked.sizes and not claim.checked.wrong
-    (n,) = [n for n, one in enumerate(steps) if one.reason == "where the bracket is 1"]
+    (n,) = [n for n, one in enumerate(steps) if one.rule == "guard"]
     assert sorted(set(names_of(steps[n].term)) - set(names_of(steps[n - 1].term))) == ["E"]
 
 

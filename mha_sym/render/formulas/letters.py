@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import is_
 
 from mha_sym.proof.meaning import LETTERS
-from mha_sym.proof.terms import ONE, Bind, Mul, Term, Var, children, free, rebuild, subst
+from mha_sym.proof.terms import ONE, Bind, Mul, Num, Size, Term, Var, children, free, rebuild, subst
 
 #: letters for positions in axes alike, by the first of them
 FAMILIES = {letters[0]: letters for letters in LETTERS.values()}
@@ -17,6 +17,8 @@ FAMILIES = {letters[0]: letters for letters in LETTERS.values()}
 
 def tidy(term: Term, taken: frozenset[str] = frozenset()) -> Term:
     """The same term, no bound position called like one around it or like one in ``taken``, none ``m1``, no factor 1.
+
+    Sizes and numbers stand in front of sums and not inside.
 
     Example:
         >>> from mha_sym.proof.meaning import domain
@@ -45,7 +47,18 @@ def _tidied(term: Term, taken: frozenset[str]) -> Term:
         var = Var(name, var.domain)
         body = subst(body, {term.var.name: var})
     body = _tidied(body, taken | {var.name})
+    if term.op == "sum" and isinstance(body, Mul):
+        return _sizes_first(var, body)
     return term if body is term.body and var is term.var else Bind(term.op, var, body)
+
+
+def _sizes_first(var: Var, body: Mul) -> Term:
+    """A sum with the sizes and numbers of its summand in front, if there is anything else in that."""
+    outside = [one for one in body.args if isinstance(one, Num | Size)]
+    inside = [one for one in body.args if not isinstance(one, Num | Size)]
+    if not outside or not inside:
+        return Bind("sum", var, body)
+    return Mul((*outside, Bind("sum", var, Mul(tuple(inside)) if len(inside) > 1 else inside[0])))
 
 
 def _numbered(letter: str, used: frozenset[str]) -> str:
