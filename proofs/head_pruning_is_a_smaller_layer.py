@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mha_sym.attention.dims import Dims, Weights, combined_weights, cross_inputs, dims
 from mha_sym.attention.forms import Options, combined
-from mha_sym.attention.variants import edited, keep_mask, some_key_kept
+from mha_sym.attention.variants import edited, keep_mask, some_key_kept, weight_name
 from mha_sym.axes import Axis, axis, blocks
 from mha_sym.count import number, parameter_expr
 from mha_sym.expr import Block, Blocks, Expr, Input, Join, Named, Rename, Repeat, Split, as_expr
@@ -58,7 +58,10 @@ def all_heads(few: Weights, more: Weights) -> Weights:
     wide: dict[str, Expr] = {}
     for name, part in more.items().items():
         parts = Split(few.items()[name], joined(d, name)), Split(part, joined(gone, name))
-        wide[name] = Join(end_to_end(*parts), joined(big, name).factors)
+        stacked = Join(end_to_end(*parts), joined(big, name).factors)
+        whole_name, part_name = weight_name(name), f"{'c' if name.startswith('b') else 'U'}_{name[-1].upper()}"
+        side = "above" if name == "w_o" else "beside"
+        wide[name] = Named(stacked, f"{whole_name}'", f"{whole_name} {side} {part_name}")
     return replace(few, **wide)
 
 
@@ -72,7 +75,7 @@ def kept(stage: Expr) -> Expr:
 
 
 on_and_off = end_to_end(Repeat(as_expr(1), (stay,)), Repeat(as_expr(0), (go,)))
-gated = Named(whole_biased.z * on_and_off, "Z'", "the gate", "Z with the gates on it: 1 for heads that stay, else 0")
+gated = Named(whole_biased.z * on_and_off, "Z'", "the gate is 1 for heads that stay, else 0", "Z with the gates on it")
 pruned = edited(big, whole_biased, many_biased, masks, z=gated)
 m, d_k, d_v, h, p = d.m.size, d.k.size, d.v.size, stay.size, go.size
 saved = p * (2 * m * d_k + 2 * m * d_v)
