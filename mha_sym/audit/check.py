@@ -25,9 +25,10 @@ from mha_sym.audit.evidence import Evidence
 from mha_sym.audit.frameworks.joined import with_output
 from mha_sym.audit.frameworks.own_tables import with_own_tables
 from mha_sym.audit.frameworks.position_tables import WithoutTables
+from mha_sym.audit.functions import handing
 from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.masks.alignment import found_alignment
-from mha_sym.audit.masks.mask_word import mask_as_meant
+from mha_sym.audit.masks.mask_word import mask_as_meant, with_gates
 from mha_sym.audit.masks.own_mask import as_causal
 from mha_sym.audit.reports.report import CheckReport
 from mha_sym.audit.rounding import likely_format
@@ -105,11 +106,13 @@ def check(
     impl, evidence = seen.impl, seen.evidence
     compared = tuple(one for run_ in evidence for one in run_.compared)
     conventions = _conventions(impl)
+    findings = inquire(evidence, conventions, impl, further(seen), gated=with_gates(impl))
+    impl = impl if findings.head_mask is None else handing(impl, "head_mask")
     notes = (*impl.notes, *seen.notes, *meant, *training_note(impl, seen.plan[0].case, seen.plan[0].wishes))
     report = CheckReport(
         target=_title(impl), compared=compared, conventions=conventions, notes=notes, coincide=_coincide(compared),
         dtype=impl.dtype, seed=seed, problem=seen.problem, backing=prove_specification(impl),
-        findings=inquire(evidence, conventions, impl, further(seen)),
+        findings=findings,
     )  # fmt: skip
     where = found_alignment(impl, seen.plan) if report.ok else _where_it_agrees(seen, report)
     notes = (*report.notes, *(one for one in (where, _if_it_rounds(report, evidence)) if one))
@@ -182,7 +185,7 @@ def _described(target: Any, said: Mapping[str, Any], causal: bool | None, name: 
 def _where_it_agrees(seen: Seen, report: CheckReport) -> str:
     """For code that is wrong at free sizes: whether it is right where widths are tied, as its author may assume."""
     for tied in ties_of(replace(seen.impl, tied=None)):
-        free = report.verdict == "disagree" and len(tied) > len(seen.impl.tied or ())
+        free = report.first_wrong is not None and len(tied) > len(seen.impl.tied or ())
         if free and agrees_tied(seen, tied):
             return f"it agrees where {TIED[tied]}; if that is all it is for, say Implementation(tied={tied!r})"
     return ""

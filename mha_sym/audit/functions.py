@@ -1,13 +1,13 @@
 """Plain functions as implementations: what is known of them by the names and defaults of their parameters.
 
-Defines `from_function`, and the notes on what was handed over and what was not: `with_notes_on_needs`, `left_alone`.
-Nothing here calls the function.
+Defines `from_function`, and the notes on what was handed over and what was not: `with_notes_on_needs`, `leaving`,
+`handing`.  Nothing here calls the function.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,8 +33,10 @@ def from_function(call: Callable[..., Any], **described: Any) -> Implementation:
     impl = Implementation(call=call, framework="torch" if torch else "numpy", **described)
     inverse = {theirs: ours for ours, theirs in impl.stored.items()}
     given = {} if "takes" in described else words_of(call, tuple(inverse))
-    alone = () if "takes" in described else (*left_alone(call, given), *_always_given(call, given))
-    made = replace(impl, notes=(*impl.notes, *alone))
+    made = impl
+    if "takes" not in described:
+        made = leaving(impl, call, given)
+        made = replace(made, notes=(*made.notes, *_always_given(call, given)))
     return with_notes_on_needs(made, made.by_parameter) if made.needed else made
 
 
@@ -55,22 +57,48 @@ def with_notes_on_needs(impl: Implementation, parameters: Mapping[str, str]) -> 
     return replace(impl, notes=(*(one for one in impl.notes if _NO_DEFAULT not in one), *made))
 
 
-def left_alone(call: Callable[..., Any], given: Collection[str]) -> Iterator[str]:
-    """A note on the parameters of a function that have defaults and are never given, so that nothing is said of them.
+def leaving(impl: Implementation, call: Callable[..., Any], given: Collection[str]) -> Implementation:
+    """The same, with the parameters of a function that have defaults and are never given named in verdicts and a note.
+
+    Args:
+        impl: what was made of the function.
+        call: the function.
+        given: its parameters that are given.
 
     Example:
-        >>> list(left_alone(lambda x, hide=None: x, ("x",)))
-        ['nothing is said of hide: no name that is known, so its default was left; describe it to have it checked']
+        >>> def attention(x, w_q, w_k, w_v, w_o, heads, hide=None):
+        ...     return x
+        >>> from_function(attention).headline
+        'attention called without hide'
     """
     every = inspect.signature(call).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     left = (one for one in every if one.default is not one.empty and one.kind not in kinds)
-    names = [one.name for one in left if one.name not in given]
-    if names:
-        yield (
-            f"nothing is said of {', '.join(names)}: no name that is known, so its default was left; describe it to "
-            "have it checked"
-        )
+    names = tuple(one.name for one in left if one.name not in given)
+    return replace(impl, without=(*impl.without, *names), notes=(*impl.notes, *([left_note(names)] if names else [])))
+
+
+def left_note(names: Sequence[str]) -> str:
+    """What is said of parameters that are never given.
+
+    Example:
+        >>> left_note(("hide", "cache"))
+        'nothing is said of hide, cache: it was called without them, as their defaults have it'
+    """
+    what = "it, as its default has" if len(names) == 1 else "them, as their defaults have"
+    return f"{_LEFT}{', '.join(names)}: it was called without {what} it"
+
+
+_LEFT = "nothing is said of "
+
+
+def handing(impl: Implementation, name: str) -> Implementation:
+    """The same when a parameter of this name is handed over after all."""
+    names = tuple(one for one in impl.without if one != name)
+    old = left_note(impl.without) if impl.without else None
+    new = [left_note(names)] if names else []
+    notes = [part for one in impl.notes for part in (new if one == old else [one])]
+    return replace(impl, without=names, notes=tuple(notes))
 
 
 def _always_given(call: Callable[..., Any], given: Mapping[str, str]) -> Iterator[str]:

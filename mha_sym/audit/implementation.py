@@ -87,6 +87,8 @@ class Implementation:
         trained: what ``call`` is in training mode, for a module that was handed over in that mode.
         module: the torch module that ``call`` runs, if it is one that may be looked at.
         name: what reports call it.
+        without: parameters with defaults that are never handed over; verdicts say so.
+        more: how many tensors it returns besides what is looked at; verdicts say so.
         unlike: whether its weights lie otherwise than in the library whose names they have; reports say so.
         said: conventions and who said so, for the report, e.g. ``{"batch_first": "its attribute batch_first"}``.
         notes: what a reader should know, one sentence each.
@@ -127,6 +129,8 @@ class Implementation:
     trained: Callable[..., Any] | None = None
     module: Any = None
     name: str = ""
+    without: tuple[str, ...] = ()
+    more: int = 0
     unlike: bool = False
     said: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     notes: tuple[str, ...] = ()
@@ -171,12 +175,14 @@ class Implementation:
 
     @property
     def headline(self) -> str:
-        """What verdicts call it: with its layout, where that is none that its names say, and a scale nobody said."""
+        """What verdicts call it: with what was left out, a layout that its names do not say, a scale nobody said."""
+        first = " (the first of its outputs)" if self.more else ""
+        left = f" called without {', '.join(self.without)}" if self.without else ""
         layout = f" under layout {self.how_stored.name}" if self.unlike else ""
         found = self.scale is not None and self.said.get("scale", "").startswith("found by")
         scale = f" with scale {self.scale}" if found else ""
         notes = "" if not (layout or scale) else " (see the notes)" if layout and scale else " (see the note)"
-        return f"{self.title}{layout}{scale}{notes}"
+        return f"{self.title}{first}{left}{layout}{scale}{notes}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -116,6 +116,47 @@ def test_a_mask_that_fits_no_meaning_is_said_to_be_left_out_in_the_headline():
     assert made.target == "after called without mask" and "no mask" in made.conventions
 
 
+class Gated(Plain):
+    def forward(self, x, head_mask=None, cache=None):
+        if head_mask is not None and self.spread:
+            head_mask = head_mask + torch.zeros(1, self.heads, 1, 1)  # of another shape it refuses it
+        y = self.attend(x, lambda s: s.softmax(-1) if head_mask is None else self.gated(s, head_mask))
+        return y if cache is None else 0 * y
+
+    spread = True
+
+    def gated(self, s, head_mask):
+        return s.softmax(-1) * head_mask
+
+
+class GatedBadly(Gated):
+    spread = False
+
+    def gated(self, s, head_mask):
+        return s.softmax(-1) * head_mask.mean()
+
+
+def test_what_a_module_takes_and_is_never_handed_is_left_out_in_the_headline():
+    made = prove_code(from_module(Gated(), "gated"))
+    assert made.verdict is Verdict.PROVED and made.target == "gated called without head_mask, cache"
+
+
+def test_where_the_head_mask_of_a_module_acts_is_found_by_handing_it_over():
+    right, wrong = (check(kind(), draws=1, name="gated") for kind in (Gated, GatedBadly))
+    assert right.ok and right.target == "gated called without cache" and "weights A" in right.findings.head_mask
+    assert wrong.exit_code == 1 and wrong.findings.head_mask == ()
+
+
+class WithStates(Plain):
+    def forward(self, x):
+        y = self.attend(x, lambda s: s.softmax(-1))
+        return y, (x, None)
+
+
+def test_that_only_the_first_output_is_looked_at_is_said_in_the_headline():
+    assert prove_code(from_module(WithStates(), "states")).target == "states (the first of its outputs)"
+
+
 def test_modules_with_positions_of_their_own_are_not_called_wrong():
     with pytest.raises(TargetProblem, match="tables of rotary positions by itself") as refused:
         check(OwnPositions())

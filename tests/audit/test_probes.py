@@ -10,6 +10,9 @@ from mha_sym.audit.cases import cases_of
 from mha_sym.audit.compare import witness
 from mha_sym.audit.diagnosis.heads import LOCATIONS, locate_head_mask
 from mha_sym.audit.diagnosis.probes import run_probes
+from mha_sym.audit.proving.code import prove_code
+from mha_sym.audit.proving.outcome import with_audit
+from mha_sym.audit.proving.report import proof_text
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.specification import specification
 from mha_sym.audit.target import as_implementation
@@ -215,9 +218,24 @@ ONE = {"weights A", "head output Z", "values V", "row blocks of W_O", "column bl
 )  # fmt: skip
 def test_the_location_of_a_head_mask_is_found(place, locations):
     report = check(gated(place))
-    assert report.ok and report.findings is not None and report.findings.head_mask is not None
+    assert report.findings is not None and report.findings.head_mask is not None
+    assert report.ok is (locations == ONE) and report.first_wrong is None  # a 0 must remove the head
+    assert report.ok or "its head mask" in report.text().splitlines()[0]
     assert set(report.findings.head_mask) == locations
     assert set(report.json()["head_mask"]) == locations and "HEAD MASK" in report.text()
+
+
+def test_a_head_mask_at_no_known_place_is_wrong_and_left_out_of_what_is_proved():
+    def attention(x, w_q, w_k, w_v, w_o, heads, gates=None):
+        return right.matmul_and_transpose(x, w_q, w_k, w_v, w_o * 0 if gates is not None else w_o, heads)
+
+    words = ("x", "w_q", "w_k", "w_v", "w_o", "heads", "head_mask")
+    impl = Implementation(call=attention, takes=words, name="mine")
+    report, proof = check(impl, draws=1), prove_code(impl)
+    assert report.exit_code == 1 and report.json()["head_mask"] == []
+    assert "none of the known places" in report.text().splitlines()[0] and "known faults" not in report.text()
+    assert proof_text(with_audit(proof, report)).startswith("PROVED      mine called without head_mask is multi-head")
+    assert not any("off by" in one for one in with_audit(proof, report).notes)
 
 
 def test_an_input_that_is_added_to_the_output_is_seen():

@@ -21,9 +21,11 @@ class Findings:
         steps: the nine steps of the audit.
         probes: what the probes that need no oracle showed; they are made only where something is wrong.
         head_mask: the locations at which a head mask may act; None if the implementation takes none.
+        gates_badly: what is wrong with how its head mask acts; nothing if a head is removed by a 0.
     """
 
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     steps: tuple[Step, ...] = ()
     probes: tuple[Probe, ...] = ()
     head_mask: tuple[str, ...] | None = None
+    gates_badly: str = ""

@@ -209,7 +209,8 @@ def locate_head_mask(impl: Implementation, on: Evidence, seed: int = 0) -> tuple
     # quarters are exact in every format; the first head is removed, as a head mask usually does
     gate = np.random.default_rng([seed, 157]).integers(-4, 9, on.setting.sizes["h"]) / 4
     gate[0], gate[-1] = 0.0, 1.75
-    shown = run(impl, {**on.setting.arguments, "head_mask": gate}, on.setting.sizes)["y"]
+    spread = gate.reshape([-1 if axis == "h" else 1 for axis in impl.order("head_mask").split()])
+    shown = run(impl, {**on.setting.arguments, "head_mask": spread}, on.setting.sizes)["y"]
     setting = replace(on.setting, arrays={**on.setting.arrays, "gate": gate})
     found = []
     for name, edits in LOCATIONS.items():

@@ -14,7 +14,8 @@ from mha_sym.audit.diagnosis.course import course_of
 from mha_sym.audit.diagnosis.diagnose import More, diagnose, effects
 from mha_sym.audit.diagnosis.explanation import Diagnosis
 from mha_sym.audit.diagnosis.findings import Findings
-from mha_sym.audit.diagnosis.heads import HeadCheck, check_heads, locate_head_mask
+from mha_sym.audit.diagnosis.gates import Gates, gates_of
+from mha_sym.audit.diagnosis.heads import HeadCheck, check_heads
 from mha_sym.audit.diagnosis.own_bias import own_bias
 from mha_sym.audit.diagnosis.probes import Probe, run_probes
 from mha_sym.audit.diagnosis.steps import nine_steps
@@ -29,7 +30,7 @@ from mha_sym.proof.collector import collector_off
 
 def inquire(
     evidence: Sequence[Evidence], conventions: Sequence[Convention] = (), impl: Implementation | None = None,
-    more: More | None = None, pairs: bool = True,
+    more: More | None = None, pairs: bool = True, gated: Sequence[Implementation] = (),
 ) -> Findings:  # fmt: skip
     """Look into what runs of an implementation gave.
 
@@ -39,6 +40,7 @@ def inquire(
         impl: the implementation, if it can be run again, which a dump cannot.
         more: gives further runs.
         pairs: whether pairs of faults are tried.
+        gated: the implementation with a head mask among its arguments, in every way in which it may take one.
     """
     said = {one.name: one.value + (f" ({one.said_by})" if one.said_by else "") for one in conventions}
     if not evidence:
@@ -47,13 +49,15 @@ def inquire(
     diagnosis = _diagnosis(evidence, impl, more, pairs)
     if any(one.nan is not None for one in evidence):
         return Findings(diagnosis, nine_steps(evidence, diagnosis, (), said, unseen="not tried where rows are NaN"))
-    heads, trouble, located = _heads(impl, wrong[0] if wrong else evidence[0])
+    heads, trouble, gates = _heads(impl, gated, wrong[0] if wrong else evidence[0])
     if any(fault.meant for one in diagnosis.found for fault in one.faults):  # a bias is that of a head
         heads = tuple(one for one in heads if one.theorem != "head_permutation_leaves_layer_unchanged")
     probes: tuple[Probe, ...] = ()
     if any("y" in one.wrong for one in evidence) or (wrong and not diagnosis.symmetries):
         probes = run_probes(impl, wrong[0], heads)
-    return Findings(diagnosis, nine_steps(evidence, diagnosis, heads, said, trouble), probes, located)
+    steps = nine_steps(evidence, diagnosis, heads, said, trouble)
+    found = Findings(diagnosis, steps, probes)
+    return found if gates is None else replace(found, head_mask=gates.located, gates_badly=gates.badly)
 
 
 def _diagnosis(
@@ -92,13 +96,15 @@ def _telling(evidence: Sequence[Evidence]) -> list[Evidence]:
     return [evidence[0]] if most is evidence[0] else [evidence[0], most]
 
 
-def _heads(impl: Implementation | None, on: Evidence) -> tuple[tuple[HeadCheck, ...], str, tuple[str, ...] | None]:
+def _heads(
+    impl: Implementation | None, gated: Sequence[Implementation], on: Evidence
+) -> tuple[tuple[HeadCheck, ...], str, Gates | None]:
     """What was found of single heads, what went wrong, and where a head mask acts."""
     if impl is None:
         return (), "", None
     try:
-        located = locate_head_mask(impl, on) if "head_mask" in impl.arguments else None
-        return check_heads(impl, on), "", located
+        gates = gates_of(gated, on)
+        return check_heads(impl, on), "", gates
     except Problem as problem:
         return (), f"with other weights: {problem.one_line()}", None
 

@@ -21,7 +21,7 @@ from mha_sym.audit.dumps.settings import DumpSettings
 from mha_sym.audit.frameworks.naming import HEADS, attribute, namings
 from mha_sym.audit.frameworks.torch_modules import copied, first_output, parameters_of
 from mha_sym.audit.frameworks.undeclared import as_found, as_named, described
-from mha_sym.audit.functions import left_alone
+from mha_sym.audit.functions import leaving
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.layouts.readings import Reading, Seen, reproducing
 from mha_sym.audit.parameters import word_of
@@ -79,7 +79,8 @@ def from_cross_module(module: Any, name: str = "", heads: int | None = None) -> 
         **{**given, "takes": ("weights", "x_q", "x_kv")},
     )  # fmt: skip
     first = next(iter(inspect.signature(module.forward).parameters))
-    notes = [*made.notes, *left_alone(module.forward, (first, other[0]))]
+    made = leaving(made, module.forward, (first, other[0]))
+    notes = [*made.notes]
     if not other[1]:
         notes.append(f"{other[0]} was handed over in every call: nothing is said of self-attention, without it")
     made = replace(made, layout=_layout(shapes, names, "n"), notes=tuple(notes))

@@ -38,6 +38,7 @@ from mha_sym.audit.frameworks.torch_modules import (
     copied,
     first_output,
     from_torch,
+    outputs_of,
     parameters_of,
     required,
     steps_counted,
@@ -46,7 +47,7 @@ from mha_sym.audit.frameworks.torch_modules import (
 from mha_sym.audit.frameworks.torch_rotary import from_rotary_module, handing_of
 from mha_sym.audit.frameworks.torch_turning import refuse_complex, tables_of
 from mha_sym.audit.frameworks.undeclared import as_found, as_named, described, unlike
-from mha_sym.audit.functions import left_alone
+from mha_sym.audit.functions import leaving
 from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.layouts.readings import Reading, Seen, reproducing
 from mha_sym.audit.proving.imported import fixed_sizes
@@ -254,13 +255,15 @@ class _Probe:
         torch = import_torch()
         rng = np.random.default_rng(seed)
         weights = {n: rng.normal(size=s) / np.sqrt(s[-1] if len(s) > 1 else 4) for n, s in self.shapes.items()}
-        x = rng.normal(size=(batch, length, width))
-        tensors = {name: torch.from_numpy(value) for name, value in weights.items()}
+        weights = {name: value.astype(self.dtype).astype("float64") for name, value in weights.items()}
+        x = rng.normal(size=(batch, length, width)).astype(self.dtype).astype("float64")
+        kind = getattr(torch, self.dtype)
+        tensors = {name: torch.from_numpy(value).to(kind) for name, value in weights.items()}
         with torch.no_grad():
-            made = guarded(lambda: self.code(tensors, torch.from_numpy(x)), f"{self.name} raised")
+            made = guarded(lambda: self.code(tensors, torch.from_numpy(x).to(kind)), f"{self.name} raised")
         if not isinstance(made, torch.Tensor) or tuple(made.shape) != x.shape:
             raise TargetProblem(f"{self.name} gives no y (b, t, m)", got=str(getattr(made, "shape", type(made))))
-        return weights, x, made.numpy()
+        return weights, x, made.double().numpy()
 
     def found(self) -> Implementation | None:
         """What it is under the first names under which some reading fits, if there are any."""
@@ -358,7 +361,13 @@ class _Probe:
             }, **described(names, readings),
         )  # fmt: skip
         filled = [f"{n} was handed over as {_said(one)}, where nothing else is said" for n, one in self.named.items()]
-        return replace(made, notes=(*made.notes, *filled, *self.zeroed(), *left_alone(self.module.forward, ("x",))))
+        made = replace(made, notes=(*made.notes, *filled, *self.zeroed()), more=self._more())
+        return leaving(made, self.module.forward, ("x",))
+
+    def _more(self) -> int:
+        """How many tensors it returns besides the first."""
+        weights, x, _ = self.seen[0]
+        return outputs_of(self.module, weights, x, self.named) - 1
 
     def _trained(self) -> Callable[..., Any] | None:
         """The module in training mode, if it was handed over so and needs no tables to be taken out."""

@@ -20,7 +20,7 @@ from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.stub import module_stub
 from mha_sym.blame import guarded, import_torch
 from mha_sym.errors import TargetProblem
-from mha_sym.importers.graph import ImportProblem
+from mha_sym.importers.graph import Array, ImportProblem
 
 _TAKES = ("weights", "x_q", "x_k", "x_v", "drop", "mask", "key_drop", "need_weights")
 
@@ -112,6 +112,16 @@ def first_output(module: Any, weights: Mapping[str, Any], values: Sequence[Any],
     while isinstance(result, tuple | list):
         result = result[0]
     return result
+
+
+def outputs_of(module: Any, weights: Mapping[str, Array], x: Array, named: Mapping[str, Any]) -> int:
+    """How many tensors a module returns for ``x`` that belong to it, one inside the other: states, weights."""
+    torch = import_torch()
+    kind = next(module.parameters()).dtype
+    given = {name: torch.from_numpy(value).to(kind) for name, value in weights.items()}
+    with torch.no_grad():
+        result = torch.func.functional_call(module, given, (torch.from_numpy(x).to(kind),), dict(named))
+    return sum(isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves(result))
 
 
 @contextlib.contextmanager

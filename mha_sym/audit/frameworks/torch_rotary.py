@@ -18,7 +18,7 @@ from mha_sym.attention.rotary import PAIRS, Rotary, Tables
 from mha_sym.audit.frameworks.naming import HEADS, MASKS_CALLED, attribute
 from mha_sym.audit.frameworks.rotary_found import found
 from mha_sym.audit.frameworks.torch_modules import first_output
-from mha_sym.audit.functions import left_alone
+from mha_sym.audit.functions import leaving
 from mha_sym.audit.implementation import Implementation
 from mha_sym.errors import Problem, TargetProblem
 
@@ -162,7 +162,8 @@ def _with_tables(plain: Implementation, handing: Handing, rotary: Rotary, module
         return first_output(plain.module, weights, (x, cos, sin), named)
 
     given = (*handing.tables, *handing.absent, handing.mask, next(iter(inspect.signature(module.forward).parameters)))
-    notes = [*plain.notes, *left_alone(module.forward, given)]
+    plain = leaving(plain, module.forward, given)
+    notes = [*plain.notes]
     if handing.mask:
         notes.append(f"{handing.mask} was handed over as zeros, as it is added without a question")
     notes += [f"{name} was handed over as None" for name in handing.absent]

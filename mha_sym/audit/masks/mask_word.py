@@ -1,7 +1,8 @@
 """What a parameter that is called ``mask`` means: numbers to be added, or booleans, found out by running the code.
 
-Defines `mask_as_meant`.  Where a description says what the code takes, nothing is guessed; of a torch module that was
-found to be attention without masks, the parameters that are called like masks are tried.
+Defines `mask_as_meant`, and `with_gates`, which hands over a head mask.  Where a description says what the code takes,
+nothing is guessed; of a torch module that was found to be attention without masks, the parameters that are called like
+masks are tried.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mha_sym.audit.cases import cases_of, with_any_keys
 from mha_sym.audit.compare import witness
 from mha_sym.audit.frameworks.naming import MASKS_CALLED
 from mha_sym.audit.frameworks.position_tables import WithoutTables
-from mha_sym.audit.functions import with_notes_on_needs
+from mha_sym.audit.functions import handing, with_notes_on_needs
 from mha_sym.audit.implementation import KEEPS, TAKES, Implementation
 from mha_sym.audit.setting import draw_setting
 from mha_sym.audit.settle import Wishes, settled
@@ -31,7 +32,8 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("key_padding_mask", "padding_mask"), ("key_drop", "key_keep")),
     **{word: (word,) for word in KEEPS},
 }
-_ORDERS = {"t s": ("t s", "b 1 t s"), "b s": ("b s",)}
+_ORDERS = {"t s": ("t s", "b 1 t s"), "b s": ("b s",), "h": ("h", "1 h 1 1")}
+_GATES = "head_mask"
 _WORDS = {
     "mask": "added to the scores", "keep": "true where a query may attend", "drop": "true where a query may not attend",
     "key_keep": "true for keys that count", "key_drop": "true for keys that are padding",
@@ -68,7 +70,8 @@ def _of_module(impl: Implementation, wishes: Wishes) -> tuple[Implementation, tu
         if len(_MEANINGS[name]) == 1:
             return tried[0][0], (f"its {name} is taken to be {_WORDS[name]}",)
         every = "; ".join(_WORDS[word] for word in _MEANINGS[name])
-        apart = replace(impl, name=f"{impl.title} called without {name}", notes=_notes(impl, name))
+        rest = handing(impl, name)
+        apart = replace(rest, without=(name, *rest.without))
         return apart, (
             f"with its {name} it gives what attention gives under no meaning that was tried ({every}): what is said "
             f"here holds for calls without {name}; describe it, takes=('x', 'mask') or 'keep', to have it judged",
@@ -76,27 +79,33 @@ def _of_module(impl: Implementation, wishes: Wishes) -> tuple[Implementation, tu
     return impl, ()
 
 
+def with_gates(impl: Implementation) -> tuple[Implementation, ...]:
+    """An implementation with a head mask among its arguments, in every way in which it may take one; none if it cannot.
+
+    A module may want a vector, or one with axes to spread it over scores.
+    """
+    if _GATES in impl.arguments:
+        return (impl,)
+    left = impl.module is not None and impl.takes is not None and _GATES in impl.without
+    return tuple(_handed(impl, _GATES, _GATES)) if left else ()
+
+
 def _handed(impl: Implementation, name: str, word: str) -> Iterator[Implementation]:
     """The module with a mask as its parameter of this name, in every order of axes."""
     assert impl.takes is not None
 
-    def handed(code: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *values: code(*values[:-1], **({} if values[-1] is None else {name: values[-1]}))
+    def called(code: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *values, **more: code(
+            *values[:-1], **({} if values[-1] is None else {name: values[-1]}), **more
+        )
 
     inner = impl.call
-    call = replace(inner, module=handed(inner.module)) if isinstance(inner, WithoutTables) else handed(inner)
+    call = replace(inner, module=called(inner.module)) if isinstance(inner, WithoutTables) else called(inner)
     for order in _ORDERS[TAKES[word][0]]:
         yield replace(
-            impl, call=call, takes=(*impl.takes, word), axes={**impl.axes, word: order}, notes=_notes(impl, name),
-            trained=None if impl.trained is None else handed(impl.trained),
+            handing(impl, name), call=call, takes=(*impl.takes, word), axes={**impl.axes, word: order},
+            trained=None if impl.trained is None else called(impl.trained),
         )  # fmt: skip
-
-
-def _notes(impl: Implementation, name: str) -> tuple[str, ...]:
-    """Its notes, when something else is said of a parameter of this name."""
-    old, new = f"nothing is said of {name}: ", "nothing is said of "
-    kept = (note for note in impl.notes if not note.startswith(old))
-    return tuple(note.replace(f"{new}{name}, ", new).replace(f", {name}: no", ": no") for note in kept)
 
 
 def _taking(impl: Implementation, word: str) -> Implementation:

@@ -65,15 +65,23 @@ def prove_code(
         >>> found.verdict.value, found.symbolic
         ('proved', ('B', 'T', 'd_k', 'd_model', 'd_v', 'h'))
     """
-    impl = with_own_tables(impl)
+    impl = gates_left(with_own_tables(impl))
     read, meant = mask_as_meant(impl, Wishes(draws=1, causal=causal))
     made = _proof(replace(read, notes=(*read.notes, *meant)), causal, sizes)
     if made.verdict is not Verdict.UNDECIDED or len(read.arguments) == len(impl.arguments):
         return made
     note = "with its mask neither a proof nor a counterexample was found"  # what can be said without it is said
-    plain = replace(impl, name=f"{impl.title} called without its mask", notes=(*impl.notes, note))
+    plain = replace(impl, without=("its mask", *impl.without), notes=(*impl.notes, note))
     found = _proof(plain, causal, sizes)
     return found if found.verdict is Verdict.PROVED else made
+
+
+def gates_left(impl: Implementation) -> Implementation:
+    """The same with its head mask among what is never handed over: no proof is about that."""
+    named = {word: name for name, word in impl.by_parameter.items()} if impl.takes is None else {}
+    name = named.get("head_mask", "head_mask")
+    left = "head_mask" in impl.arguments and name not in impl.without
+    return replace(impl, without=(*impl.without, name)) if left else impl
 
 
 def _proof(impl: Implementation, causal: bool | None, sizes: Sizes | None) -> CodeProof:
@@ -157,7 +165,7 @@ class Work:
             raise problem
         layout = self.impl.how_stored
         return CodeProof(
-            self.impl.title, f"{layout.name}: {layout.words}", tuple(done), self.seconds, problem,
+            self.impl.headline, f"{layout.name}: {layout.words}", tuple(done), self.seconds, problem,
             (*self.impl.notes, *notes), conventions=conventions(self.impl) + added(done),
         )  # fmt: skip
 

@@ -139,7 +139,7 @@ def with_audit(proof: CodeProof, report: Reported) -> CodeProof:
         proof: of the implementation, against the specification.
         report: of a check of the same implementation.
     """
-    if proof.against or report.verdict != "disagree":
+    if proof.against or report.first_wrong is None:
         return proof
     if proof.verdict is Verdict.REFUTED:
         return replace(proof, faults=report.faults)

@@ -18,7 +18,7 @@ from mha_sym.audit.implementation import Implementation
 from mha_sym.audit.masks.made_causal import made_causal
 from mha_sym.audit.masks.mask_word import mask_as_meant
 from mha_sym.audit.proving.claims import against_each_other, refuted_pair, together
-from mha_sym.audit.proving.code import Work, as_expression, distinct, for_any_tables, masks_of, prove_code
+from mha_sym.audit.proving.code import Work, as_expression, distinct, for_any_tables, gates_left, masks_of, prove_code
 from mha_sym.audit.proving.imported import Import, imported
 from mha_sym.audit.proving.outcome import CaseProof, CodeProof
 from mha_sym.audit.settle import Wishes
@@ -50,8 +50,7 @@ def prove_target(
     layout = f"{impl.how_stored.name}: {impl.how_stored.words}"
     try:
         if against is None:
-            made = prove_code(impl, causal)
-            return replace(made, target=impl.headline) if impl.headline != impl.title else made
+            return prove_code(impl, causal)
         return prove_equal(impl, _described(load(against), said, causal, against), causal)
     except Problem as problem:
         return CodeProof(target, layout, problem=problem, against=against or "")
@@ -74,7 +73,7 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
         >>> prove_equal(*pair).verdict.value
         'proved'
     """
-    one, other = (with_own_tables(side) for side in (one, other))
+    one, other = (gates_left(with_own_tables(side)) for side in (one, other))
     if _same_parameters(one, other):
         other = replace(other, layout=one.layout, names=one.names)
     elif one.how_stored.rows != other.how_stored.rows or one.biases != other.biases:
@@ -97,7 +96,7 @@ def prove_equal(one: Implementation, other: Implementation, causal: bool | None 
     def prove(tables: Implementation) -> CodeProof:
         return _Pair(tables, {}, other=replace(other, rotary=tables.rotary)).all(cases)
 
-    told = other.title if ways == others else f"{other.title} {_ALIKE}"
+    told = other.headline if ways == others else f"{other.headline} {_ALIKE}"
     return replace(for_any_tables(one, prove), against=told)
 
 

@@ -43,6 +43,6 @@ def for_all_widths(impl: Implementation, cases: Sequence[Case]) -> CodeProof | N
         done.append(made)
     layout = impl.how_stored
     return CodeProof(
-        impl.title, f"{layout.name}: {layout.words}", tuple(done), work.seconds, notes=wide.notes,
+        impl.headline, f"{layout.name}: {layout.words}", tuple(done), work.seconds, notes=wide.notes,
         conventions=conventions(impl),
     )  # fmt: skip

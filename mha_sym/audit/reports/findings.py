@@ -26,12 +26,16 @@ _LINES = 24
 def answer_of(found: Findings, verdict: str, detail: bool) -> list[list[str]]:
     """What is wrong, or the same by a theorem, as blocks of lines: what a reader came for."""
     blocks = [_explained(one, detail) for one in found.diagnosis.found]
-    if verdict == "disagree" and not found.diagnosis.found:
+    if verdict == "disagree" and not found.diagnosis.found and (_wrong(found) or not found.gates_badly):
         blocks.append(_unexplained(found))
     blocks += [_symmetry(one) for one in found.diagnosis.symmetries]
     if found.head_mask is not None:
         blocks.append(_head_mask(found.head_mask))
     return [block for block in blocks if block]
+
+
+def _wrong(found: Findings) -> tuple[Step, ...]:
+    return tuple(one for one in found.steps if one.status == "wrong")
 
 
 def steps_of(steps: tuple[Step, ...], detail: bool) -> list[str]:
@@ -127,7 +131,7 @@ def _traces(departure: Departure) -> list[str]:
 
 def _unexplained(found: Findings) -> list[str]:
     d = found.diagnosis
-    first = next((one for one in found.steps if one.status == "wrong"), None)
+    first = next(iter(_wrong(found)), None)
     several = [f"{n:,} {word} of them" for n, word in ((d.pairs, "pairs"), (d.triples, "sets of three")) if n]
     text = f"wrong, and none of the {' and '.join([f'{d.singles} known faults', *several])} explains it"
     where = "" if first is None else f": the first differing step is {first.step}, {first.detail}"

@@ -80,7 +80,9 @@ def _findings(found: Findings | None) -> dict[str, Any]:
         },
         "invisible": list(found.diagnosis.invisible),
     }  # fmt: skip
-    return told if found.head_mask is None else {**told, "head_mask": list(found.head_mask)}
+    if found.head_mask is None:
+        return told
+    return {**told, "head_mask": list(found.head_mask), "head_mask_wrong": found.gates_badly}
 
 
 def _fault(one: Explanation) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def comparison_of(report: Reported, proof: str | None = None) -> Comparison:
 def _known(report: Reported) -> Iterator[str]:
     if report.problem is not None:
         yield report.problem.one_line()
-    if report.verdict == "disagree" and not report.faults:
+    if report.first_wrong is None and report.verdict == "disagree":
+        yield f"{report.gates_badly[:1].upper()}{report.gates_badly[1:]}; without it, it agrees."
+    elif report.verdict == "disagree" and not report.faults:
         yield "None of the known faults explains it."
     for one in report.symmetries:
         theorems = " and ".join(dict.fromkeys(fault.theorem for fault in one.faults))

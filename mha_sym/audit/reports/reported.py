@@ -59,6 +59,11 @@ class Reported:
         return () if self.findings is None else self.findings.diagnosis.found
 
     @property
+    def gates_badly(self) -> str:
+        """What is wrong with how its head mask acts, without which it is not in question here."""
+        return "" if self.findings is None else self.findings.gates_badly
+
+    @property
     def symmetries(self) -> tuple[Explanation, ...]:
         """What it does differently with the same result, where the stages that it shows tell."""
         return () if self.findings is None else self.findings.diagnosis.symmetries
@@ -80,6 +85,8 @@ class Reported:
         Stages that differ only because the same function is computed differently do not count.
         """
         if not all(one.ok for one in self.compared) and not self.symmetries:
+            return "disagree"
+        if self.compared and self.gates_badly:
             return "disagree"
         return "error" if self.problem is not None or not self.compared else "agree"
 
