@@ -128,6 +128,14 @@ def test_torchs_own_layer_has_places_in_torch() -> None:
 # ---------------------------------------------------------------- sizes
 
 
+def test_a_parameter_that_is_no_argument_is_a_constant() -> None:
+    held = nn.Parameter(torch.tensor([2.0, 3.0, 5.0], dtype=torch.float64))
+    x, b = np.arange(12.0).reshape(4, 3), size_symbol("B")
+    made = from_code(lambda given, _: {"y": given["x"] * held}, {"x": Spec((b, 3), torch.float64)}, {b: 4}, "held")
+    assert set(made.graph.inputs()) == {"x"}
+    np.testing.assert_array_equal(run(made.graph, {"x": x}, {"B": 4})["y"], x * [2, 3, 5])
+
+
 def test_a_branch_on_a_batch_of_one_is_a_condition_and_the_other_side_a_case() -> None:
     made = read(zoo.DoubledWhenAlone())
     (condition,) = made.graph.notes.conditions

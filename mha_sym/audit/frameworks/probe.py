@@ -69,13 +69,18 @@ class Probed:
     def is_single(self) -> bool:
         """Whether it rounds to float32 or less on the way: two equal small steps do not change its output alike."""
         weights, x, y = self.run(0, *_RUN_AT[0])
-        step = _STEP * np.random.default_rng(1).normal(size=x.shape)
-        once, twice = (self._called(weights, x + n * step) - y for n in (1, 2))
-        return bool(np.abs(twice - 2 * once).max() > _ALIKE * np.abs(twice).max())
+        return unlike_doubles(lambda other: self._called(weights, other), x, y)
 
     def _called(self, weights: Mapping[str, Array], x: Array) -> Array:
         made = in_doubles(lambda: guarded(lambda: np.asarray(self.call(weights, x)), f"{self.title} raised"))()
         return made.astype(np.float64)
+
+
+def unlike_doubles(run: Callable[[Array], Array], x: Array, y: Array) -> bool:
+    """Whether code that gives ``y`` for ``x`` rounds to float32: equal small steps do not change its output alike."""
+    step = _STEP * np.random.default_rng(1).normal(size=x.shape)
+    once, twice = (run(x + n * step) - y for n in (1, 2))
+    return bool(np.abs(twice - 2 * once).max() > _ALIKE * np.abs(twice).max())
 
 
 def found(probed: Probed) -> Implementation:

@@ -32,6 +32,7 @@ from mha_sym.audit.frameworks.naming import (
 )
 from mha_sym.audit.frameworks.own_tables import Own, first_fitting, turning
 from mha_sym.audit.frameworks.position_tables import WithoutTables
+from mha_sym.audit.frameworks.probe import unlike_doubles
 from mha_sym.audit.frameworks.rotary_found import found as fitting
 from mha_sym.audit.frameworks.torch_joined import with_projection
 from mha_sym.audit.frameworks.torch_modules import (
@@ -117,13 +118,26 @@ def found(
     if heads is None:
         raise refusal
     _divides(module, heads, name or type(module).__qualname__)
-    probe = _Probe(module, heads, attribute(module, KV_HEADS) or said.kv_heads, name, dtype, said.layout)
+    kv_heads = attribute(module, KV_HEADS) or said.kv_heads
+
+    def probed(kind: str) -> _Probe:
+        return _Probe(module, heads, kv_heads, name, kind, said.layout)
+
+    try:
+        probe = probed(dtype)
+    except TargetProblem as problem:
+        single = _in_single(probed, dtype, f"run in float64 it raises ({problem.what})")
+        if single is None:
+            raise
+        return single
     made = probe.found()
+    if made is None and probe.rounds():
+        made = _in_single(probed, dtype, "it computes in float32 by itself, whatever it is handed")
     if made is not None:
         return made
     own, why = None, ""
     try:
-        own = tables_of(probe.module, probe.weights, probe.width, dtype)
+        own = tables_of(probe.module, {**probe.weights, **probe.tables}, probe.width, dtype)
     except Problem as problem:
         why = problem.one_line()
     if own is not None:
@@ -131,6 +145,17 @@ def found(
     refuse_complex(probe.once, probe.name)
     probe.refuse_positions(why)
     return probe.supposed(refusal)
+
+
+def _in_single(probed: Callable[[str], _Probe], dtype: str, why: str) -> Implementation | None:
+    """A module that does not compute in doubles, if it is found to be attention in single precision."""
+    if dtype != "float64":
+        return None
+    try:
+        made = probed("float32").found()
+    except TargetProblem:  # it is told in doubles
+        return None
+    return None if made is None else replace(made, notes=(*made.notes, f"{why}: it is judged in float32"))
 
 
 def _divides(module: Any, heads: int, name: str) -> None:
@@ -309,6 +334,19 @@ class _Probe:
         arrays = {ours: Stored(weights[theirs], "float64") for ours, theirs in names.items()}
         arrays |= {"x": Stored(x, "float64"), "y": Stored(y, "float64")}
         return Seen(arrays, DumpSettings(heads=self.heads, kv_heads=self.kv_heads, dtype=self.dtype), self.name)
+
+    def rounds(self) -> bool:
+        """Whether it rounds to single precision or less on the way."""
+        torch = import_torch()
+        weights, x, y = self.seen[0]
+        given = {name: torch.from_numpy(value) for name, value in weights.items()}
+
+        def run(other: Any) -> Any:
+            with torch.no_grad():
+                made = guarded(lambda: self.code(given, torch.from_numpy(other)), f"{self.name} raised")
+            return made.double().numpy()
+
+        return self.dtype == "float64" and unlike_doubles(run, x, y)
 
     def once(self) -> None:
         """Run it once more."""

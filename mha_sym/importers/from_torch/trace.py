@@ -150,7 +150,7 @@ def trace(
         asked = Asked.at((*env.asked, *env.assumed()), f"the code wants numbers for sizes: {trouble}")
         raise asked or trouble from trouble
     kept = {name: value for name, value in vars(made).items() if isinstance(value, torch.Tensor)}
-    kept |= dict(made.named_buffers())
+    kept |= {**dict(made.named_buffers()), **dict(made.named_parameters())}  # torch keeps a parameter as one
     return Trace(made.graph, kept, tuple(tensors), tuple(hints), (*env.asked, *env.assumed()), env.ours, tuple(names))
 
 
