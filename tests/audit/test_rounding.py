@@ -69,6 +69,6 @@ def test_of_gross_faults_it_is_never_said(attention):
 
 
 def test_the_report_says_it_only_where_it_was_measured(monkeypatch):
-    monkeypatch.setattr(checking, "inquire", lambda *_: Findings())  # that no fault explains it takes seconds
+    monkeypatch.setattr(checking, "inquire", lambda *_, **__: Findings())  # that no fault explains it takes seconds
     half, shifted = (check(one, draws=1).notes for one in (computed_in(torch.float16), altered(lambda s: s + s**2)))
     assert any("dtype='float16'" in one for one in half) and not any("rounds" in one for one in shifted)
