@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mha_sym.audit import check
+from mha_sym.audit import Implementation, check
 from mha_sym.audit.frameworks.torch_found import from_module
 from mha_sym.audit.proving.code import prove_code
 from mha_sym.errors import TargetProblem
@@ -155,6 +155,30 @@ class WithStates(Plain):
 
 def test_that_only_the_first_output_is_looked_at_is_said_in_the_headline():
     assert prove_code(from_module(WithStates(), "states")).target == "states (the first of its outputs)"
+
+
+class Ignored(Plain):
+    def forward(self, x, attention_mask=None, head_mask=None):
+        gates = 1 if head_mask is None else head_mask.view(1, -1, 1, 1)
+        return self.attend(x, lambda s: s.softmax(-1) * gates)
+
+
+def test_a_mask_that_has_no_effect_is_wrong_and_no_mask_of_another_kind():
+    report = check(Ignored(), draws=1)
+    assert "its attention_mask has no effect" in report.notes and report.exit_code == 1
+    assert any("masks_ignored" in one.names for one in report.faults)
+    assert "weights A" in (report.findings.head_mask or ()) and not report.findings.gates_badly
+
+
+def test_undecided_code_that_hides_by_a_number_is_told_why():
+    def code(x, w_q, w_k, w_v, w_o, heads):
+        q, k, v = ((x @ w).reshape(*x.shape[:2], heads, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
+        later = torch.ones(x.shape[1], x.shape[1]).tril() == 0
+        s = (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).masked_fill(later, -1e4)
+        return (s.softmax(-1) @ v).transpose(1, 2).reshape(*x.shape[:2], -1) @ w_o
+
+    made = prove_code(Implementation(call=code, causal=True, framework="torch"))
+    assert made.verdict is Verdict.UNDECIDED and any("hide keys by -10000" in one for one in made.notes)
 
 
 def test_modules_with_positions_of_their_own_are_not_called_wrong():

@@ -47,9 +47,10 @@ def inquire(
         return Findings(steps=nine_steps(evidence, Diagnosis(), (), said))
     wrong = [one for one in evidence if one.wrong]
     diagnosis = _diagnosis(evidence, impl, more, pairs)
+    clean = next((one for one in evidence if not one.wrong), None)  # where a head mask acts is seen in right code
     if any(one.nan is not None for one in evidence):
         return Findings(diagnosis, nine_steps(evidence, diagnosis, (), said, unseen="not tried where rows are NaN"))
-    heads, trouble, gates = _heads(impl, gated, wrong[0] if wrong else evidence[0])
+    heads, trouble, gates = _heads(impl, gated, wrong[0] if wrong else evidence[0], clean or evidence[0])
     if any(fault.meant for one in diagnosis.found for fault in one.faults):  # a bias is that of a head
         heads = tuple(one for one in heads if one.theorem != "head_permutation_leaves_layer_unchanged")
     probes: tuple[Probe, ...] = ()
@@ -57,7 +58,7 @@ def inquire(
         probes = run_probes(impl, wrong[0], heads)
     steps = nine_steps(evidence, diagnosis, heads, said, trouble)
     found = Findings(diagnosis, steps, probes)
-    return found if gates is None else replace(found, head_mask=gates.located, gates_badly=gates.badly)
+    return found if gates is None else replace(found, head_mask=gates.located, gates_badly=gates.badly if clean else "")
 
 
 def _diagnosis(
@@ -97,13 +98,13 @@ def _telling(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 
 def _heads(
-    impl: Implementation | None, gated: Sequence[Implementation], on: Evidence
+    impl: Implementation | None, gated: Sequence[Implementation], on: Evidence, gating: Evidence
 ) -> tuple[tuple[HeadCheck, ...], str, Gates | None]:
     """What was found of single heads, what went wrong, and where a head mask acts."""
     if impl is None:
         return (), "", None
     try:
-        gates = gates_of(gated, on)
+        gates = gates_of(gated, gating)
         return check_heads(impl, on), "", gates
     except Problem as problem:
         return (), f"with other weights: {problem.one_line()}", None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from mha_sym.audit.call import run
 from mha_sym.audit.cases import cases_of, with_any_keys
 from mha_sym.audit.compare import witness
 from mha_sym.audit.frameworks.naming import MASKS_CALLED
@@ -69,6 +70,8 @@ def _of_module(impl: Implementation, wishes: Wishes) -> tuple[Implementation, tu
                 return read, (f"its {name} was found to be {_WORDS[word]}",)
         if len(_MEANINGS[name]) == 1:
             return tried[0][0], (f"its {name} is taken to be {_WORDS[name]}",)
+        if all(_ignored(read, word) for read, word in tried):
+            return tried[0][0], (f"its {name} has no effect",)
         every = "; ".join(_WORDS[word] for word in _MEANINGS[name])
         rest = handing(impl, name)
         apart = replace(rest, without=(name, *rest.without))
@@ -77,6 +80,20 @@ def _of_module(impl: Implementation, wishes: Wishes) -> tuple[Implementation, tu
             f"here holds for calls without {name}; describe it, takes=('x', 'mask') or 'keep', to have it judged",
         )
     return impl, ()
+
+
+def _ignored(impl: Implementation, word: str) -> bool:
+    """Whether a mask, as it is handed over, changes nothing of the output; not where it cannot be run with it."""
+    case = next((one for one in cases_of(impl) if one.name != "no mask"), None)
+    if case is None:
+        return False
+    try:
+        found, plan, _ = settled(impl, (case,), Wishes(draws=1))
+        setting = draw_setting(found, plan[0].case, 0, 0, plan[0].wishes.sizes)
+        shown = [run(found, {**setting.arguments, **one}, setting.sizes)["y"] for one in ({}, {word: None})]
+    except Problem:
+        return False
+    return setting.arguments.get(word) is not None and bool((shown[0] == shown[1]).all())
 
 
 def with_gates(impl: Implementation) -> tuple[Implementation, ...]:

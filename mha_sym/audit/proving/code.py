@@ -21,7 +21,7 @@ from mha_sym.audit.frameworks.position_tables import whole, with_bias
 from mha_sym.audit.implementation import MASKS, Implementation
 from mha_sym.audit.masks.mask_word import mask_as_meant
 from mha_sym.audit.proving.claims import against_specification, refuted, together
-from mha_sym.audit.proving.conditions import excluded, in_words, once, one_by_one
+from mha_sym.audit.proving.conditions import by_a_number, excluded, in_words, once, one_by_one
 from mha_sym.audit.proving.imported import Import, any_setting, fixed_sizes, imported, numbers, validate
 from mha_sym.audit.proving.outcome import CaseProof, CodeProof
 from mha_sym.audit.proving.stages import in_stages
@@ -189,6 +189,8 @@ class Work:
                 continue
             where = words if refused is not None or before.tied else ""
             note = f"it was followed only where {words}: {refused.what}" if refused else ""
+            if made.verdict is Verdict.UNDECIDED:
+                note = note or by_a_number(made.found.graph)
             return replace(made, tied=where), note
         self.impl = before
         assert refused is not None

@@ -1,6 +1,7 @@
 """Conditions that code puts on sizes, and what each leaves out.
 
-Defines `once`, `excluded` and `in_words`; and `one_by_one`, for code that was followed at one length only.
+Defines `once`, `excluded` and `in_words`; `one_by_one`, for code that was followed at one length only, and
+`by_a_number`, for masks of finite numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 import sympy
 
 from mha_sym.errors import Problem
-from mha_sym.importers.graph import Condition, ImportProblem
+from mha_sym.importers.graph import Condition, Constant, Graph, ImportProblem, Op, SizeValue
+from mha_sym.importers.lifting.scalars import FILL
 
 Sizes = Mapping[str, sympy.Expr | int]
 
@@ -49,6 +51,29 @@ def excluded(condition: Condition) -> Sizes | None:
 def in_words(sizes: Sizes | None) -> str:
     """``B = 1, T = h``."""
     return ", ".join(f"{name} = {size}" for name, size in (sizes or {}).items())
+
+
+def by_a_number(graph: Graph) -> str:
+    """What to say of undecided code that hides keys by a number that is too large to stand for minus infinity."""
+    fills = [one for node in graph.nodes for one in _numbers(node.op) if FILL < one <= _HIDES]
+    if not fills:
+        return ""
+    return (
+        f"it seems to hide keys by {max(fills):g} and not by minus infinity: over the real numbers they keep a weight, "
+        "if a small one, so that this is attention with that mask in numbers only; -1e9 and less is read as infinite"
+    )
+
+
+def _numbers(op: Op) -> list[float]:
+    """The number that an operation of a graph is, if it is one."""
+    if isinstance(op, SizeValue):
+        return [float(op.value)] if op.value.is_number else []
+    single = isinstance(op, Constant) and op.value.size == 1 and op.value.dtype.kind in "if"
+    return [float(op.value.item())] if single and isinstance(op, Constant) else []
+
+
+#: what is this small is there to hide a key
+_HIDES = -100
 
 
 def one_by_one(leaks: Sequence[str], problem: Problem) -> Problem | None:
