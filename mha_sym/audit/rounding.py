@@ -53,4 +53,5 @@ def _plausible(on: Evidence, dtype: str) -> bool:
 
 
 def _in_format(value: Array, dtype: str) -> Array:
-    return rounded(value, dtype) if value.dtype.kind == "f" else value
+    with np.errstate(over="ignore"):  # what a format does not hold is infinite in it, and explains nothing
+        return rounded(value, dtype) if value.dtype.kind == "f" else value

@@ -52,7 +52,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "prover": ("proof/test_confront.py", "soundness/test_confronted.py", *SEARCH),
     "reader": FILE,
     "recheck": FILE,
-    "refute": ("proof/test_refute.py",),
+    "refute": ("proof/test_refute.py",), "smaller": ("proof/test_smaller.py", "proof/test_refute.py"),
     "rewrite": SEARCH,
     "schema": FILE,
     "theorem": ("proof/test_theorem.py", "proof/test_confront.py", "test_library.py"),
