@@ -183,16 +183,17 @@ def _known(made: Any, name: str, described: dict[str, Any]) -> Implementation | 
 def _module(module: Any, name: str, said: Said) -> Implementation:
     """A torch module as an implementation: of cross-attention where it has an input for keys and values."""
     other = None if said.layout is not None else second_input(module)
-    if other is not None and (other[1] or other[0] in _CROSS):
-        made = from_cross_module(module, name, said.heads)
-        if made is not None:
-            return made
+    handed = other is not None and (other[1] or other[0] in _CROSS)
+    made = from_cross_module(module, name, said.heads) if handed else None
+    if made is not None:
+        return made
     try:
         return from_module(module, name, said)
     except Problem:  # it may need its second input, by its widths
-        made = None
+        if other is None or handed:
+            raise
         with contextlib.suppress(Problem):
-            made = None if other is None else from_cross_module(module, name, said.heads)
+            made = from_cross_module(module, name, said.heads)
         if made is None:
             raise
         return made

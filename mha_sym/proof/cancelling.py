@@ -83,10 +83,10 @@ def _given(rw: Rewriter, value: Term) -> tuple[tuple[int, tuple[Index, ...]], ..
 
 def put_known_sum(rw: Rewriter, term: Term, path: Path) -> Term | None:
     """``sum_s b a_s = b c`` where ``sum_s a_s = c`` was proved before, as it is of the weights of a row."""
-    variables, _, atoms = atoms_of(term)
     for name, goal in rw.context.lemmas.items():
         if not (isinstance(goal.left, Bind) and isinstance(goal.left.body, Entry)):
             continue
+        variables, _, atoms = atoms_of(term)
         for var in variables:
             depending = [one for one in atoms if var.name in free(one)]
             if not (len(depending) == 1 and isinstance(depending[0], Entry)):

@@ -116,7 +116,7 @@ def prove_goal(goal: Goal, context: Context) -> Certificate | tuple[Term, Term]:
     sides = _names(goal.left) | _names(goal.right)
     others = {name: one for name, one in context.lemmas.items() if not _is_about(one, sides)}
     found = _search_goal(goal, context)
-    if len(others) == len(context.lemmas) or not isinstance(found, Certificate):
+    if not isinstance(found, Certificate) or _lemmas_of(found) <= others.keys():
         return found
     without = _search_goal(goal, replace(context, lemmas=others))
     short = isinstance(without, Certificate) and _length(without) <= DIRECT * _length(found)
@@ -129,6 +129,11 @@ DIRECT = 1.25
 
 def _is_about(lemma: Goal, names: set[str]) -> bool:
     return any(isinstance(one, Entry) and one.name in names for one in (lemma.left, lemma.right))
+
+
+def _lemmas_of(certificate: Certificate) -> set[str]:
+    """The names of the claims that a proof uses."""
+    return {step.args["name"] for step in (*certificate.left, *certificate.right) if step.rule == "lemma"}
 
 
 def _length(certificate: Certificate) -> int:

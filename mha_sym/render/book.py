@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from mha_sym.expr import Expr, Named, walk
@@ -73,17 +74,11 @@ def in_parts(chapters: Sequence[Chapter]) -> dict[str, list[tuple[int, Chapter]]
         >>> in_parts([])
         {}
     """
-    place = {name: (part, n) for part, names in PARTS.items() for n, name in enumerate(names)}
-    parts = [*PARTS, OTHERS]
-
-    def rank(one: Chapter) -> tuple[int, int, str]:
-        part, n = place.get(one.found.name, (OTHERS, 0))
-        return parts.index(part), n, one.found.name
-
-    found: dict[str, list[tuple[int, Chapter]]] = {}
-    for number, one in enumerate(sorted(chapters, key=rank), start=1):
-        found.setdefault(place.get(one.found.name, (OTHERS, 0))[0], []).append((number, one))
-    return found
+    left = {one.found.name: one for one in chapters}
+    parts = {part: [left.pop(name) for name in names if name in left] for part, names in PARTS.items()}
+    parts[OTHERS] = [left[name] for name in sorted(left)]
+    numbers = count(1)
+    return {part: [(next(numbers), one) for one in members] for part, members in parts.items() if members}
 
 
 def _read(chapters: Sequence[Chapter]) -> list[Chapter]:

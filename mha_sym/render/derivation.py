@@ -37,7 +37,7 @@ from mha_sym.render.vocabulary import DefinedRow, Vocabulary, named_rows, names_
 from mha_sym.shown import Shown
 
 #: what is assumed besides where keys are masked
-REAL = "All given numbers are real. Entries of keep are 0 or 1: 0 where code adds minus infinity to a score"
+REAL = "All given numbers are real. Entries of {} are 0 or 1: 0 where code adds minus infinity to a score"
 #: a claim with more goals than this is shown by the first of them
 SHOWN = 3
 #: with more definitions than this, each stands with the claim that needs it first
@@ -201,7 +201,8 @@ def derivation(report: Report) -> Derivation:
     claims = [_claim(n + 1, o, stated[n]) for n, o in enumerate(report.claims)]
     exprs = [side for claim in theorem.claims for side in (claim.left, claim.right)]
     assumed = [(one.words, _positive(one.positive, meaning)) for one in theorem.assumptions]
-    assumed += [(REAL, None)] * any(isinstance(one, Input) and one.boolean for one in meaning.given.values())
+    masks = [name for name, one in meaning.given.items() if isinstance(one, Input) and one.boolean]
+    assumed += [(REAL.format(" and ".join(masks)), None)] * bool(masks)
     places = [index for claim in claims for move in claim.moves for index in move.at]
     groups = [*(list(_terms([one])) for one in claims), [term for _, term in assumed if term is not None]]
     controls = [_control(one, theorem.claims, meaning) for one in report.controls]

@@ -152,7 +152,7 @@ def _row(name: str, own: Meaning, names: Mapping[str, str]) -> DefinedRow:
 def _untold(new: Sequence[str], own: Meaning, meaning: Meaning) -> dict[str, str]:
     """The tensors that are made as usual; if all are, those among them that are made of others that do not fit."""
     models: dict[str, str] = {}
-    for name in reversed(new):  # what is made of others comes before them
+    for name in new:
         _find_model(name, own, meaning, models)
     alike = {name: models[name] for name in new if models.get(name)}
     if len(alike) < len(new):

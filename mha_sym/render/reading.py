@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from mha_sym.proof.cards import CARDS
 from mha_sym.proof.checker import Certificate, Goal, Step, apply_step, check
 from mha_sym.proof.order import canonical_key
-from mha_sym.proof.rules import Context
+from mha_sym.proof.rules import Context, product
 from mha_sym.proof.terms import (
-    ONE,
     Add,
     Apply,
     Bind,
@@ -33,6 +33,7 @@ from mha_sym.proof.terms import (
     key,
     rebuild,
     rename_apart,
+    sum_over,
 )
 from mha_sym.render.formulas.letters import tidy
 from mha_sym.render.formulas.occurring import entries_of, names_of
@@ -289,8 +290,7 @@ def _without_sizes(term: Term) -> Term:
     term = rebuild(term, tuple(map(_without_sizes, children(term))))
     if not isinstance(term, Mul):
         return term
-    others = tuple(one for one in flat_args(term) if not isinstance(one, Size | Num))
-    return Mul(others) if len(others) > 1 else others[0] if others else ONE
+    return product([one for one in flat_args(term) if not isinstance(one, Size | Num)])
 
 
 def _pulled(term: Term) -> Term:
@@ -310,10 +310,7 @@ def _pulled(term: Term) -> Term:
             waiting = [*(flat_args(one.body) if isinstance(one.body, Mul) else (one.body,)), *waiting]
         else:
             factors.append(one)
-    body: Term = Mul(tuple(factors)) if len(factors) > 1 else factors[0]
-    for var in reversed(variables):
-        body = Bind("sum", var, body)
-    return body
+    return reduce(lambda body, var: sum_over(var, body), reversed(variables), product(factors))
 
 
 # ---------------------------------------------------------------- order

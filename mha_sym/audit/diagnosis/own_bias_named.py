@@ -79,16 +79,18 @@ def alibi(heads: int) -> Slopes:
         ((0.25, 0.0625, 0.015625, 0.00390625), (0.0625, 0.00390625, 0.25))
     """
     below = 1 << (heads.bit_length() - 1)
-    first = [2.0 ** (-8 * (i + 1) / below) for i in range(below)]
-    more = [2.0 ** (-4 * (i + 1) / below) for i in range(0, 2 * below, 2)]
-    return (*first, *more[: heads - below])
+    return (*_powers(below), *_powers(2 * below)[::2][: heads - below])
+
+
+def _powers(heads: int) -> Slopes:
+    return tuple(2.0 ** (-8 * (i + 1) / heads) for i in range(heads))
 
 
 def _off_alibi(runs: Sequence[Evidence], slopes: Sequence[Slopes]) -> str:
     """How the slopes differ from those of ALiBi; nothing if they do not."""
     own = [np.array(one) for one in slopes]
-    plain = [np.array([2.0 ** (-8 * (i + 1) / len(one)) for i in range(len(one))]) for one in own]
-    for known in ([np.array(alibi(len(one))) for one in own], plain):
+    for kind in (alibi, _powers):
+        known = [np.array(kind(len(one))) for one in own]
         ratios = [one / other for one, other in zip(own, known, strict=True)]
         if any(np.ptp(one) > _ALIKE * np.abs(one).max() for one in ratios):
             continue
@@ -126,12 +128,11 @@ def _slopes(on: Evidence) -> Slopes | None:
 
 def _biased(at: Site) -> Site:
     over = (at.d.h, at.d.t, at.d.s)
-    kept = Input(KEPT, over, "mask", boolean=True)
     bias = Input(BIAS, over, "mask")
     mask: Expr = bias
     if at.mask is not None:
         mask = Repeat(bias, tuple(dict.fromkeys((*over, *at.mask.axes)))) + at.mask
-    return replace(at, mask=mask, kept=kept if at.kept is None else both(at.kept, kept))
+    return replace(_seen(at), mask=mask)
 
 
 # ---------------------------------------------------------------- a window

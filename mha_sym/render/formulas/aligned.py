@@ -6,8 +6,10 @@ Defines `aligned`.  Only the order of arguments changes, never what they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
-from mha_sym.proof.terms import Add, Bind, Mul, Num, Size, Term, children, flat_args, key, rebuild
+from mha_sym.proof.order import nest
+from mha_sym.proof.terms import Add, Mul, Num, Size, Term, children, flat_args, key, rebuild, sum_over
 
 
 def aligned(before: Term, after: Term) -> Term:
@@ -23,8 +25,8 @@ def aligned(before: Term, after: Term) -> Term:
         return before  # which is the same but for the order
     if type(before) is not type(after):
         return after
-    if isinstance(before, Bind) and isinstance(after, Bind):
-        return _nest(before, after)
+    if nest(before)[0] and nest(after)[0]:
+        return _below_sums(before, after)
     inside, others = (flat_args(one) if isinstance(one, Add | Mul) else children(one) for one in (after, before))
     if isinstance(after, Add):
         return Add(tuple(_matched(others, inside)))
@@ -36,23 +38,12 @@ def aligned(before: Term, after: Term) -> Term:
     return rebuild(after, tuple(aligned(one, other) for one, other in zip(others, inside, strict=True)))
 
 
-def _nest(before: Bind, after: Bind) -> Term:
+def _below_sums(before: Term, after: Term) -> Term:
     """The same in what stands below sums, if these are over the same positions in any order."""
-    (above, body), (over, inner) = _opened(before), _opened(after)
-    if sorted(one.var.name for one in above) != sorted(one.var.name for one in over):
+    (above, body), (over, inner) = nest(before), nest(after)
+    if sorted(one.name for one in above) != sorted(one.name for one in over):
         return after
-    found = aligned(body, inner)
-    for one in reversed(over):
-        found = Bind(one.op, one.var, found)
-    return found
-
-
-def _opened(term: Term) -> tuple[list[Bind], Term]:
-    found: list[Bind] = []
-    while isinstance(term, Bind):
-        found.append(term)
-        term = term.body
-    return found, term
+    return reduce(lambda found, one: sum_over(one, found), reversed(over), aligned(body, inner))
 
 
 def _matched(before: Sequence[Term], after: Sequence[Term]) -> list[Term]:

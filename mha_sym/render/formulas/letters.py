@@ -9,6 +9,7 @@ from __future__ import annotations
 from operator import is_
 
 from mha_sym.proof.meaning import LETTERS
+from mha_sym.proof.rules import product
 from mha_sym.proof.terms import ONE, Bind, Mul, Num, Size, Term, Var, children, free, rebuild, subst
 
 #: letters for positions in axes alike, by the first of them
@@ -37,8 +38,7 @@ def _tidied(term: Term, taken: frozenset[str]) -> Term:
         inside = children(term)
         told = tuple([_tidied(child, taken) for child in inside])
         if isinstance(term, Mul) and ONE in told:
-            others = tuple([one for one in told if one != ONE])
-            return Mul(others) if len(others) > 1 else others[0] if others else ONE
+            return product([one for one in told if one != ONE])
         return term if all(map(is_, told, inside)) else rebuild(term, told)
     var, body = term.var, term.body
     if var.name in taken or var.name[-1:].isdigit():
@@ -58,7 +58,7 @@ def _sizes_first(var: Var, body: Mul) -> Term:
     inside = [one for one in body.args if not isinstance(one, Num | Size)]
     if not outside or not inside:
         return Bind("sum", var, body)
-    return Mul((*outside, Bind("sum", var, Mul(tuple(inside)) if len(inside) > 1 else inside[0])))
+    return Mul((*outside, Bind("sum", var, product(inside))))
 
 
 def _numbered(letter: str, used: frozenset[str]) -> str:
