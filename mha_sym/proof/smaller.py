@@ -80,15 +80,20 @@ def _without(
     """The arrays without one position in all axes of a size; None if an axis has that size inside another."""
     made = dict(arrays)
     for one in given:
-        plain = [part for axis in one.over for part in axis.primitive()]
-        array = arrays[one.name].reshape([size_value(part, sizes) for part in plain])
-        for n in (n for n, part in enumerate(plain) if _is_size(part, name)):
+        parts = [part for axis in one.over for part in _factors(axis)]
+        array = arrays[one.name].reshape([size_value(part, sizes) for part in parts])
+        for n in (n for n, part in enumerate(parts) if _is_size(part, name)):
             array = np.delete(array, position, n)
         shape = [size_value(axis, left) for axis in one.over]
         if array.size != np.prod(shape, dtype=int):
             return None
         made[one.name] = array.reshape(shape)
     return made
+
+
+def _factors(axis: Axis) -> tuple[Axis, ...]:
+    """The axes that an array can be split into: blocks lie end to end in one of them."""
+    return tuple(part for one in axis.factors for part in _factors(one)) or (axis,)
 
 
 def _is_size(axis: Axis, name: str) -> bool:

@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy
 
-from mha_sym.axes import Permutation, axis, product
-from mha_sym.expr import Blocks, Input, Permute, Reduce
+from mha_sym.axes import Permutation, axis, blocks, product, size_symbol
+from mha_sym.expr import Blocks, Input, Permute, Reduce, Scalar
 from mha_sym.library import load
 from mha_sym.proof.refute import refute
 from mha_sym.proof.smaller import Arrays, fewer_positions, settled
@@ -76,6 +77,27 @@ def test_a_position_of_a_product_axis_goes_from_every_block() -> None:
     values = np.array([1, 2, 3, 4, 5, 6])
     found = fewer_positions({"h": 3, "d_k": 2}, {"W": values}, [w], {"h": 3}, lambda _, one: 6 in one["W"])
     assert found[0] == {"h": 3, "d_k": 1} and found[1]["W"].tolist() == values[1::2].tolist()
+
+
+def test_an_axis_of_blocks_is_one_axis() -> None:
+    """Rows leave a tensor over past and new positions, columns of a block do not, also in a product with heads."""
+    heads, cached = axis("h"), blocks(axis("past", "P"), axis("new", "N"))
+    sizes = {"T": 2, "h": 3, "P": 2, "N": 3}
+    for along, width in ((cached, 5), (product(heads, cached), 15), (product(cached, heads), 15)):
+        given = Input("X", (T, along))
+        values = np.arange(2 * width).reshape(2, width) - width
+        found = fewer_positions(sizes, {"X": values}, [given], {"h": 3}, lambda _, one: 0 in one["X"])
+        assert found[0] == {**sizes, "T": 1} and found[1]["X"].tolist() == [values[1].tolist()]
+
+
+def test_scores_over_a_cache_are_not_those_without_their_scale() -> None:
+    """The width d_k is no axis of the scores; it is 1 in no counterexample, and NumPy says that the sides differ."""
+    scores, width = Input("S", (T, blocks(axis("past", "P"), axis("new", "N")))), size_symbol("d_k")
+    found = refute(Claim("unscaled", scores * Scalar(1 / sympy.sqrt(width)), scores))
+    assert found is not None and found.sizes["d_k"] > 1
+    given = np.asarray(found.inputs["S"], float)
+    assert given.shape == (found.sizes["T"], found.sizes["P"] + found.sizes["N"])
+    assert np.any(given / np.sqrt(found.sizes["d_k"]) != given)
 
 
 def test_positions_of_permuted_axes_and_of_blocks_stay() -> None:
